@@ -295,7 +295,7 @@ def compare(
     *,
     store: Store | str | Path | None = None,
     suite: str | None = None,
-    testbed: str | None = None,
+    testbed: str | Sequence[str] | None = None,
     deployment: DeploymentLike | None = None,
     config: str | Path | None = None,
     gate: Sequence[str] = (),
@@ -303,6 +303,7 @@ def compare(
 ) -> GateResult:
     """Decide from stored runs whether to move from `baseline` to `candidate`. Measures nothing.
 
+    `testbed` may be a pattern, or several names, of hosts of one class.
     `gate` names the metrics that gate, or patterns of them, in place of those of the configuration.
     Raises NoDataError for a version without runs, InputError if `suite` or `testbed` must be given.
     """
@@ -311,7 +312,7 @@ def compare(
 
     url = store.url if isinstance(store, Store) else None if store is None else str(store)
     settings = _settings(url=url, config=config, suite=suite, testbed=testbed, deployment=deployment, gate=gate)
-    scope = ComparisonScope(Ref.parse(baseline), Ref.parse(candidate), settings.suite.value, settings.testbed.value)
+    scope = ComparisonScope(Ref.parse(baseline), Ref.parse(candidate), settings.suite.value, settings.testbeds.value)
     return GateResult(compare_stored(settings, scope, allow_incomparable=allow_incomparable))
 
 
@@ -395,7 +396,7 @@ def _settings(
     url: str | None = None,
     config: str | Path | None = None,
     suite: str | None = None,
-    testbed: str | None = None,
+    testbed: str | Sequence[str] | None = None,
     deployment: DeploymentLike | None = None,
     launch_line: str | None = None,
     deployment_file: str | Path | None = None,
@@ -407,7 +408,7 @@ def _settings(
         store_flag=url,
         config_flag=None if config is None else Path(config),
         suite_flag=suite,
-        testbed_flag=testbed,
+        testbed_flag=testbed if testbed is None or isinstance(testbed, str) else tuple(testbed),
         deployment_flag=deployment,
         launch_line=launch_line,
         deployment_target=None if deployment_file is None else str(deployment_file),

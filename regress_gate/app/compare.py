@@ -12,7 +12,7 @@ from regress_gate.app.known_issues import find_known_issues, seen_releases
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import find_build_configs
 from regress_gate.errors import NoDataError, RegressGateError
-from regress_gate.gate.comparison_choice import ComparisonChoice, select_comparison
+from regress_gate.gate.comparison_choice import ComparisonChoice, check_one_class, select_comparison
 from regress_gate.gate.config_changes import ConfigChange, compare_configs
 from regress_gate.gate.decide import GateInput, GateRules, decide_compare
 from regress_gate.gate.regression_origin import add_regression_origins, choose_history
@@ -35,6 +35,7 @@ from regress_gate.store.store_interface import (
     StoredComparison,
     StoreLocation,
     UnfinishedExperiment,
+    choose_recent_runs,
     holdings_of,
     run_order,
 )
@@ -49,8 +50,9 @@ class ComparisonScope:
     candidate: Ref
     suite: str | None = None
     """NAME, NAME@VERSION or the path of a suite file; None: the only one that is stored."""
-    testbed: str | None = None
-    """None: the only one that is stored."""
+    testbeds: tuple[str, ...] = ()
+    """Names, and patterns (`h100-*`). Empty: the only one that is stored. Runs of several hosts of one class are
+    compared together, block by block, each of one host."""
 
 
 KEEPING_TIMEOUT = 5.0
@@ -70,7 +72,7 @@ def compare_stored(
     gpu_hour: float | None = None,
 ) -> Result:
     """The decision on what is stored now. `gpu_hour` is in place of the configured price. Raises NoDataError for
-    a version without runs, InputError if the refs leave more than one choice."""
+    a version without runs, InputError if the refs leave more than one choice, or for hosts of several classes."""
     now = datetime.now(UTC)
     own = load_suite(scope.suite) if scope.suite is not None and is_suite_path(scope.suite) else None
     refs = scope.baseline, scope.candidate
@@ -85,17 +87,19 @@ def compare_stored(
         with_samples = needs_samples([name for name in METRICS if policy.gates(name)])
         holdings = choice.baseline, choice.candidate
         stored = [
-            _load_runs(store, ref, holding, with_samples=with_samples)
-            for ref, holding in zip(refs, holdings, strict=True)
+            [run for holding in held for run in _load_runs(store, ref, holding, with_samples=with_samples)]
+            for ref, held in zip(refs, zip(*choice.pairs, strict=True), strict=True)
         ]
+        if len(choice.pairs) > 1 and not allow_incomparable:
+            check_one_class(run.testbed for side in stored for run in side)
         unfinished = store.unfinished_experiments()
-        blocks = _find_open_blocks(store, stored, choice.candidate, unfinished)
+        blocks = _find_open_blocks(store, stored, choice, unfinished)
         whole = [[run for run in side if not is_in_block(run, blocks)] for side in stored]
         baseline, candidate = (
             make_side(holding.version, side, limits, origin=holding.origin.value)
             for holding, side in zip(holdings, whole, strict=True)
         )
-        earlier = _earlier_runs(store, choice.candidate, baseline, candidate, limits)
+        earlier = _earlier_runs(store, choice, baseline, candidate, limits)
     known = find_known_issues(
         _with_accelerator(settings.deployment, suite, candidate),
         baseline.version,
@@ -115,6 +119,7 @@ def compare_stored(
         earlier=earlier,
         in_open_blocks=sum(map(len, stored)) - sum(map(len, whole)),
         planned_blocks=_find_planned_blocks(whole, unfinished),
+        hosts_left_out=choice.left_out,
     )
     rules = GateRules(
         policy=policy,
@@ -129,6 +134,8 @@ def compare_stored(
     result = decide_compare(given, rules).model_copy(update={"deployment": deployment_out(settings.deployed_server)})
     if all(series.verdict is not Verdict.REGRESSION for series in result.series):
         return result
+    if len(choice.pairs) > 1:
+        return result  # other versions were measured on some of the hosts, on other days: hosts would look like steps
     history, unread = _read_history(settings, choice.candidate, baseline.version, candidate.version, limits)
     return add_regression_origins(result, baseline, candidate, history, policy, limits, unread)
 
@@ -158,8 +165,10 @@ def keep_comparison(settings: Settings, result: Result) -> str | None:
         store = find_store(url, timeout=KEEPING_TIMEOUT)
         if store is None:
             return "there is no store yet; importing or measuring something makes one"
+        document = _without_secrets(ResultView(result).data())
         with store:
-            store.add_comparison(comparison, _without_secrets(ResultView(result).data()))
+            for name in [host.name for host in result.hosts] or [comparison.testbed]:
+                store.add_comparison(replace(comparison, testbed=name), document)
     except RegressGateError as error:
         return str(error)
     return None
@@ -190,7 +199,7 @@ def _choose(store: CombinedStore, scope: ComparisonScope, suite: str | None) -> 
 
     def choose(held: Sequence[Holding]) -> ComparisonChoice:
         single = _single_runs(store, refs)
-        return select_comparison(*refs, held, store.pinned(), single_runs=single, suite=suite, testbed=scope.testbed)
+        return select_comparison(*refs, held, store.pinned(), single_runs=single, suite=suite, testbeds=scope.testbeds)
 
     if len(named) == len(refs):
         with suppress(NoDataError):
@@ -201,7 +210,7 @@ def _choose(store: CombinedStore, scope: ComparisonScope, suite: str | None) -> 
 def _find_open_blocks(
     store: CombinedStore,
     sides: Sequence[Sequence[Run]],
-    held: Holding,
+    choice: ComparisonChoice,
     unfinished: Mapping[str, UnfinishedExperiment],
 ) -> set[BlockKey]:
     """Blocks of the sides' runs that an unfinished experiment has not measured whole."""
@@ -213,7 +222,8 @@ def _find_open_blocks(
         for version in unfinished[experiment].versions.values()
     }
     for text in others:
-        runs += store.runs(version=Version.parse(text), testbed=held.testbed, suite=held.suite)
+        for testbed in choice.testbeds:
+            runs += store.runs(version=Version.parse(text), testbed=testbed, suite=choice.candidate.suite)
     return open_blocks(runs, {experiment: plan.versions for experiment, plan in unfinished.items()})
 
 
@@ -233,18 +243,26 @@ def _find_planned_blocks(
 
 
 def _earlier_runs(
-    store: CombinedStore, held: Holding, baseline: ComparisonSide, candidate: ComparisonSide, limits: ConditionLimits
+    store: CombinedStore,
+    choice: ComparisonChoice,
+    baseline: ComparisonSide,
+    candidate: ComparisonSide,
+    limits: ConditionLimits,
 ) -> list[Run]:
     """The newest other runs that count, of any version: as many as a comparison learns from."""
     pairing = pair_runs(baseline.counted, candidate.counted)
     compared = [*pairing.baseline, *pairing.candidate]
-    recent = store.recent_runs(
-        testbed=held.testbed,
-        suite=held.suite,
-        paired=pairing.is_side_by_side,
-        metrics={name for run in compared for trial in run.trials for name in trial.metrics},
-        without=compared,
-    )
+    metrics = {name for run in compared for trial in run.trials for name in trial.metrics}
+    paired, testbeds = pairing.is_side_by_side, dict.fromkeys(pair[1].testbed for pair in choice.pairs)
+    recent = [
+        run
+        for testbed in testbeds
+        for run in store.recent_runs(
+            testbed=testbed, suite=choice.candidate.suite, paired=paired, metrics=metrics, without=compared
+        )
+    ]
+    if len(testbeds) > 1:  # each has given its newest: those of all
+        recent = choose_recent_runs(sorted(recent, key=run_order), paired=paired)
     keys = {run.key for run in recent}
     # A run counts or not beside the others of its version, so those of both sides are judged with them.
     judged = {run.key: run for run in (*recent, *baseline.runs, *candidate.runs)}

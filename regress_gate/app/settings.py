@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from regress_gate.errors import InputError
+from regress_gate.model.testbed import asks_for_several
 from regress_gate.store.store_interface import default_store_url
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class Settings:
     store_flag: str | None = None
     config_flag: Path | None = None
     suite_flag: str | None = None
-    testbed_flag: str | None = None
+    testbed_flag: str | tuple[str, ...] | None = None
+    """A name, or the names and patterns of several; an empty tuple: not given."""
     deployment_flag: "Deployment | None" = None
     """From single flags such as --model."""
     launch_line: str | None = None
@@ -107,10 +109,23 @@ class Settings:
         return self._pick("--suite", self.suite_flag, "REGRESS_GATE_SUITE", lambda config: config.defaults.suite)
 
     @cached_property
-    def testbed(self) -> SettingValue:
-        return self._pick(
-            "--testbed", self.testbed_flag, "REGRESS_GATE_TESTBED", lambda config: config.defaults.testbed
+    def testbeds(self) -> SettingValue:
+        """Names and patterns of testbeds, as a tuple; empty: all."""
+        given = self._pick(
+            "--testbed", self.testbed_flag or None, "REGRESS_GATE_TESTBED", lambda config: config.defaults.testbed
         )
+        if given.value is None:
+            return SettingValue((), given.source)
+        return SettingValue((given.value,) if isinstance(given.value, str) else tuple(given.value), given.source)
+
+    @property
+    def testbed(self) -> SettingValue:
+        """The name of one testbed. Raises InputError for several, or for a pattern."""
+        names = self.testbeds
+        if asks_for_several(names.value):
+            todo = "give one with --testbed; `compare` and `fleet status` take several"
+            raise InputError(f"one testbed is wanted here, not {', '.join(names.value)}", where=names.source, todo=todo)
+        return SettingValue(names.value[0] if names.value else None, names.source)
 
     @property
     def deployment_flags(self) -> "Deployment":
@@ -304,6 +319,9 @@ class ProgressReporter(Protocol):
     def requests(self, what: str, sent: int, total: int) -> None:
         """Requests sent in the measurement that runs now."""
 
+    def host(self, name: str, text: str | None) -> None:
+        """What a host of a fleet does now, beside others; None: nothing more."""
+
     def note(self, text: str) -> None:
         """A remark that stays on screen."""
 
@@ -320,6 +338,8 @@ class NoProgress:
     def say(self, text: str) -> None: ...
 
     def requests(self, what: str, sent: int, total: int) -> None: ...
+
+    def host(self, name: str, text: str | None) -> None: ...
 
     def note(self, text: str) -> None: ...
 

@@ -25,6 +25,7 @@ from regress_gate.model.deployment import Deployment
 from regress_gate.model.result import Result
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import Suite
+from regress_gate.model.testbed import is_wanted_testbed
 from regress_gate.model.version import Version
 from regress_gate.report.site.content import Place, PlaceSummary, summary_of
 from regress_gate.report.site.data import index_data, place_data
@@ -147,8 +148,10 @@ def _comparison_pages(place: Place) -> Iterator[_ComparisonPage]:
 
 
 def _is_shown(state: WatchState, settings: Settings) -> bool:
-    suite, testbed = settings.suite.value, settings.testbed.value
-    return suite in (None, state.suite, state.suite.partition("@")[0]) and testbed in (None, state.testbed)
+    suite = settings.suite.value
+    return suite in (None, state.suite, state.suite.partition("@")[0]) and is_wanted_testbed(
+        state.testbed, settings.testbeds.value
+    )
 
 
 def _watched(state: WatchState, compared: Sequence[_ComparisonPage]) -> WatchedPlace:

@@ -6,6 +6,7 @@ from regress_gate.app.settings import Settings
 from regress_gate.errors import InputError, NoDataError
 from regress_gate.gate.comparison_choice import resolve_ref
 from regress_gate.model.run import Run
+from regress_gate.model.testbed import is_wanted_testbed
 from regress_gate.model.version import Ref, RefKind, Version
 from regress_gate.store.combined import ShippedBuilds, open_combined_store
 from regress_gate.store.store_interface import Holding
@@ -31,8 +32,10 @@ def resolve_stored_build(ref: Ref, settings: Settings) -> Version:
 
 def is_selected(holding: Holding, settings: Settings) -> bool:
     """Whether the suite and testbed of the settings, where given, are those of the holding."""
-    suite, testbed = settings.suite.value, settings.testbed.value
-    return suite in (None, holding.suite.name, str(holding.suite)) and testbed in (None, holding.testbed)
+    suite = settings.suite.value
+    return suite in (None, holding.suite.name, str(holding.suite)) and is_wanted_testbed(
+        holding.testbed, settings.testbeds.value
+    )
 
 
 def stored_versions(settings: Settings, *, everything: bool = False) -> list[Holding]:

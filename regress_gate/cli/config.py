@@ -29,7 +29,7 @@ def show(**options: Any) -> None:
     rows: list[tuple[str, object, str]] = [
         ("store.url", StoreLocation.parse(str(settings.store_url.value)).shown, settings.store_url.source),
         ("defaults.suite", settings.suite.value, settings.suite.source),
-        ("defaults.testbed", settings.testbed.value, settings.testbed.source),
+        ("defaults.testbed", ", ".join(settings.testbeds.value) or None, settings.testbeds.source),
     ]
     flags, server = settings.deployment_flags, settings.deployed_server
     rows.append(("deployment.file", given.deployment.file, source if given.deployment.file else "default"))

@@ -1,5 +1,6 @@
-"""Choose what is compared: from two refs and what is stored, to two builds, a suite and a testbed.
+"""Choose what is compared: from two refs and what is stored, to two builds, a suite and one or several testbeds.
 
+Several testbeds are compared together only if they are asked for, and only those on which both versions were measured.
 Nothing is guessed: if several choices are left, the error lists them with the flag that chooses.
 """
 
@@ -9,16 +10,33 @@ from types import MappingProxyType
 
 from regress_gate.errors import InputError, NoDataError
 from regress_gate.model.run import IMPORTED_SUITE, SuiteRef
+from regress_gate.model.testbed import Testbed, asks_for_several, compare_testbeds, is_wanted_testbed
 from regress_gate.model.version import Channel, Ref, RefKind, Version
 from regress_gate.store.store_interface import Holding, HoldingOrigin, Pin
+from regress_gate.text import natural_key, plural
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonChoice:
-    """The holdings to compare. They differ in suite or testbed only where the two refs have none in common."""
+    """The holdings to compare, in pairs: one for each testbed. A pair differs in suite or testbed only where the two
+    refs have none in common, and then there is no other."""
 
-    baseline: Holding
-    candidate: Holding
+    pairs: tuple[tuple[Holding, Holding], ...]
+    left_out: tuple[str, ...] = ()
+    """Testbeds that were asked for and have runs of one version only."""
+
+    @property
+    def baseline(self) -> Holding:
+        """Of the first testbed; version and suite are those of all."""
+        return self.pairs[0][0]
+
+    @property
+    def candidate(self) -> Holding:
+        return self.pairs[0][1]
+
+    @property
+    def testbeds(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(holding.testbed for pair in self.pairs for holding in pair))
 
 
 def select_comparison(
@@ -29,14 +47,16 @@ def select_comparison(
     *,
     single_runs: Mapping[int | None, Holding] = MappingProxyType({}),
     suite: str | None = None,
-    testbed: str | None = None,
+    testbeds: Sequence[str] = (),
 ) -> ComparisonChoice:
-    """Choose what to compare. `single_runs` has, by run number, what the refs `run:N` stand for.
+    """Choose what to compare. `single_runs` has, by run number, what the refs `run:N` stand for; `testbeds` are names
+    and patterns, and several of them are compared together.
 
     Raises NoDataError when a ref has no stored runs, and InputError when more than one choice is left. The user's
     own store goes before shipped runs, and a suite and testbed that both versions share go before all others.
     """
-    kept = [holding for holding in holdings if _is_wanted(holding, suite, testbed)]
+    kept = [holding for holding in holdings if _is_wanted(holding, suite, testbeds)]
+    testbed = testbeds[0] if testbeds and not asks_for_several(testbeds) else None
     ours, theirs = (_matching_holdings(ref, kept, pins, single_runs) for ref in (baseline, candidate))
     for ref, mine, others in ((baseline, ours, theirs), (candidate, theirs, ours)):
         if not mine:
@@ -50,6 +70,8 @@ def select_comparison(
     own = [pair for pair in pairs if all(holding.origin is HoldingOrigin.STORE for holding in pair)]
     mixed = [pair for pair in pairs if any(holding.origin is HoldingOrigin.STORE for holding in pair)]
     pairs = _distinct(own or mixed or pairs)
+    if asks_for_several(testbeds):
+        return _choose_several(baseline, candidate, pairs, (*ours, *theirs), testbeds)
     if not pairs:  # the comparison is then refused with the differences, which says more than "no data"
         same_suite = [(left, right) for left in ours for right in theirs if left.suite.name == right.suite.name]
         pairs = same_suite or [(left, right) for left in ours for right in theirs]
@@ -61,9 +83,55 @@ def select_comparison(
         )
         raise InputError(
             f"{baseline} and {candidate} can be compared in more than one way",
-            todo="choose one: " + " | ".join(places[:8]),
+            todo="choose one: " + " | ".join(places[:_MOST_WAYS]),
         )
-    return ComparisonChoice(*pairs[0])
+    return ComparisonChoice((pairs[0],))
+
+
+def _choose_several(
+    baseline: Ref,
+    candidate: Ref,
+    pairs: Sequence[tuple[Holding, Holding]],
+    stored: Sequence[Holding],
+    testbeds: Sequence[str],
+) -> ComparisonChoice:
+    """Of `pairs` on one testbed each, those of the only two builds and suite that are left."""
+    alike: dict[tuple[Version, Version, SuiteRef], list[tuple[Holding, Holding]]] = {}
+    for left, right in pairs:
+        if left.version != right.version:
+            alike.setdefault((left.version, right.version, left.suite), []).append((left, right))
+    if len(alike) > 1:
+        listed = [
+            f"{old} {new} --suite {suite} ({plural(len(each), 'testbed')})" for (old, new, suite), each in alike.items()
+        ]
+        raise InputError(
+            f"{baseline} and {candidate} can be compared in more than one way",
+            todo="choose one: " + " | ".join(sorted(listed)[:_MOST_WAYS]),
+        )
+    if not alike:
+        raise InputError(
+            f"{baseline} and {candidate} were not both measured on any of {', '.join(testbeds)}",
+            where="--testbed",
+            todo="hosts differ: measure both versions on the same one, next to each other",
+        )
+    chosen = sorted(next(iter(alike.values())), key=lambda pair: natural_key(pair[0].testbed))
+    paired = {holding.testbed for pair in chosen for holding in pair}
+    alone = dict.fromkeys(holding.testbed for holding in stored if holding.testbed not in paired)
+    return ComparisonChoice(tuple(chosen), tuple(alone))
+
+
+def check_one_class(testbeds: Iterable[Testbed]) -> None:
+    """Raises InputError if hosts that are to be compared together are not of one class, with what differs first."""
+    first, *others = {testbed.name: testbed for testbed in testbeds}.values()
+    for other in others:
+        differing = [each for each in compare_testbeds(first, other).differences if each.blocks]
+        if differing:
+            one = differing[1]  # the first is the name
+            raise InputError(
+                f"{first.name} and {other.name} are not of one class: {one.what} is {one.baseline} and {one.candidate}",
+                where="--testbed",
+                todo="name hosts of one class, or compare each by itself",
+            )
 
 
 def resolve_ref(
@@ -116,8 +184,9 @@ def _newest(holdings: Iterable[Holding]) -> list[Holding]:
     return [holding for key, holding in releases if key == newest]
 
 
-def _is_wanted(holding: Holding, suite: str | None, testbed: str | None) -> bool:
-    return (suite is None or suite in (holding.suite.name, str(holding.suite))) and testbed in (None, holding.testbed)
+def _is_wanted(holding: Holding, suite: str | None, testbeds: Sequence[str]) -> bool:
+    is_of_suite = suite is None or suite in (holding.suite.name, str(holding.suite))
+    return is_of_suite and is_wanted_testbed(holding.testbed, testbeds)
 
 
 def _own_first(holdings: Sequence[Holding]) -> list[Holding]:
@@ -152,6 +221,7 @@ def _versions(left: Holding, right: Holding) -> str:
 
 
 _MOST_LISTED = 20
+_MOST_WAYS = 8
 
 
 def _nothing_stored_text(

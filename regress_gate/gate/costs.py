@@ -64,10 +64,12 @@ def _cost(given: CostInput, one: SeriesResult) -> CostOut | None:
     sides = [_tokens_a_second(runs, one) for runs in (given.baseline, given.candidate)]
     if not all(sides):
         return None
-    costs = [given.gpu_hour * gpus / _HOUR * _TOKENS / np.array(side) for side in sides]
+    costs = [given.gpu_hour * gpus / _HOUR * _TOKENS / np.array([value for _, value in side]) for side in sides]
     levels = [
-        estimate_level(own, confidence=one.confidence, alike=[other], min_cv=MIN_TIMING_CV)
-        for own, other in (costs, costs[::-1])
+        estimate_level(
+            own, confidence=one.confidence, alike=[other], min_cv=MIN_TIMING_CV, hosts=[host for host, _ in side]
+        )
+        for own, other, side in ((costs[0], costs[1], sides[0]), (costs[1], costs[0], sides[1]))
     ]
     if any(level.interval is None for level in levels):
         return None
@@ -110,17 +112,19 @@ def _text(
 # Throughput
 
 
-def _tokens_a_second(runs: Sequence[Run], one: SeriesResult) -> list[float]:
-    """Of each server start. Empty where one is not known, or where the arrivals set the pace."""
+def _tokens_a_second(runs: Sequence[Run], one: SeriesResult) -> list[tuple[str, float]]:
+    """Of each server start, with its host. Empty where one is not known, or where the arrivals set the pace."""
     trials = [trial for run in runs for trial in run.trials if trial.scenario == one.scenario]
     is_capacity = one.metric == CAPACITY
     if not is_capacity and any(trial.workload.get("request_rate") is not None for trial in trials):
         return []
     tokens = _tokens_a_request(trials) if is_capacity else 1.0
     ordinals = shared_trials(runs)
-    found = [run_level_values([run], ordinals).get((one.scenario, one.metric)) for run in runs]
-    values = [sum(each.per_run) / len(each.per_run) for each in found if each is not None and each.per_run]
-    return [value * tokens for value in values] if tokens is not None and min(values, default=0.0) > 0 else []
+    found = [(run.testbed.name, run_level_values([run], ordinals).get((one.scenario, one.metric))) for run in runs]
+    values = [(host, sum(v.per_run) / len(v.per_run)) for host, v in found if v is not None and v.per_run]
+    if tokens is None or not values or min(value for _, value in values) <= 0:
+        return []
+    return [(host, value * tokens) for host, value in values]
 
 
 def _tokens_a_request(trials: Sequence[Trial]) -> float | None:

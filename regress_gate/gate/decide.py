@@ -16,6 +16,7 @@ from regress_gate.gate.audit.rule_changes import find_rule_changes
 from regress_gate.gate.audit.server_changes import ServerChange, find_server_changes
 from regress_gate.gate.config_changes import ConfigChange
 from regress_gate.gate.costs import CostInput, find_costs, no_cost_text
+from regress_gate.gate.host_effects import host_warnings
 from regress_gate.gate.load_curves import load_curves
 from regress_gate.gate.measured_issues import join_issues
 from regress_gate.gate.objectives import judge_objectives, weigh_objectives
@@ -108,6 +109,8 @@ class GateInput:
     """Runs that were left out, because the other side of their block is not measured yet."""
     planned_blocks: tuple[int, int] | None = None
     """Blocks that are whole, and that were planned, of a fixed plan that is not at its end; None: there is none."""
+    hosts_left_out: Sequence[str] = ()
+    """Of several hosts that were asked for, those with runs of one version only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +205,9 @@ def gather(given: GateInput) -> GatheredSides:
             f"{whole} of {planned} planned blocks are measured: who looks before the end of a fixed plan, and stops "
             "where the answer pleases, is wrong more often than is said here (--resume goes on)"
         )
+    if given.hosts_left_out:
+        names = ", ".join(given.hosts_left_out)
+        warnings.append(f"left out, with runs of one version only: {names}")
     return GatheredSides(
         baseline,
         candidate,
@@ -215,7 +221,8 @@ def gather(given: GateInput) -> GatheredSides:
 def exclude(gathered: GatheredSides, *, allow_incomparable: bool = False) -> SideExclusions:
     """What forbids the comparison: servers that failed, sides without a run that counts, sides that are not alike."""
     comparability = gathered.comparability
-    can_compare = comparability.comparable or allow_incomparable
+    is_split = _is_split(gathered)
+    can_compare = (comparability.comparable and not is_split) or allow_incomparable
     reasons, warnings = weigh_server_failures(gathered.baseline, gathered.candidate, comparable=can_compare)
     crashed = any(reason.code is ReasonCode.SERVER_FAILED for reason in reasons)
     if gathered.copies:
@@ -226,10 +233,22 @@ def exclude(gathered: GatheredSides, *, allow_incomparable: bool = False) -> Sid
         for name, side in gathered.by_name
         if not side.counted and not gathered.copies and not (crashed and side is gathered.candidate)
     ]
-    if not can_compare:
+    if is_split and not gathered.copies:
+        text = "the runs are of several hosts and of no block that both versions share: hosts differ as versions do"
+        if allow_incomparable:
+            warnings.append(f"{text} (--allow-incomparable)")
+        else:
+            reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=f"{text}; compare each host by itself"))
+    if not (comparability.comparable or allow_incomparable):
         differences = "; ".join(str(difference) for difference in comparability.differences if difference.blocks)
         reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=f"the two sides are not comparable: {differences}"))
     return SideExclusions(can_compare, tuple(reasons), tuple(warnings))
+
+
+def _is_split(gathered: GatheredSides) -> bool:
+    """Whether a side has runs of several hosts that were not made next to the other side's."""
+    hosts = [{run.testbed.name for run in side.counted} for _, side in gathered.by_name]
+    return all(hosts) and max(map(len, hosts)) > 1 and not gathered.pairing.is_side_by_side
 
 
 def compare(
@@ -272,6 +291,7 @@ def weigh(
         reasons += [*unmeasured, *weigh_series(comparison, book)]
         warnings += remarks
         warnings += comparison.warnings
+        warnings += host_warnings(comparison.hosts, gathered.baseline.counted)
         if not gathered.comparability.comparable:
             warnings.append("compared although the sides are not comparable (--allow-incomparable)")
         issues, explanations = join_issues(
@@ -329,6 +349,7 @@ def conclude(
         move=move_of(gathered.baseline.version, gathered.candidate.version),
         suite=_suite_out(given),
         testbed=_testbed_out(gathered.candidate, gathered.comparability),
+        hosts=list(comparison.hosts) if comparison else [],
         series=_with_run_values(series, [run for _, run in runs], gathered),
         runs=_runs_out(runs, gathered),
         costs=costs,
@@ -409,13 +430,25 @@ def _runs_out(runs: Sequence[tuple[_Side, Run]], gathered: GatheredSides) -> lis
         **{id(run): ("failed", run.failure.text) for _, run in runs if run.failure is not None},
         **{id(run): ("counted", "") for _, side in gathered.by_name for run in side.counted},
     }
-    blocks: dict[tuple[str, int], int] = {}
+    blocks: dict[tuple[str, int, str], int] = {}
+    several = len(_host_names([run for _, run in runs])) > 1
     out = []
     for side, run in runs:
         state, why = states.get(id(run), ("left_out", "not made in a block with the other version"))
-        place = None if run.place is None else (run.place.experiment, run.place.block)
+        name = run.testbed.name
+        place = None if run.place is None else (run.place.experiment, run.place.block, name)
         block = None if place is None else blocks.setdefault(place, len(blocks) + 1)
-        out.append(RunOut(side=side, run=run_name(run), started=run_start(run), block=block, state=state, why=why))
+        out.append(
+            RunOut(
+                side=side,
+                run=run_name(run),
+                testbed=name if several else None,
+                started=run_start(run),
+                block=block,
+                state=state,
+                why=why,
+            )
+        )
     return out
 
 
@@ -456,11 +489,15 @@ def _plan_out(design: MeasurementDesign) -> PlanOut:
     )
 
 
+def _host_names(runs: Sequence[Run]) -> list[str]:
+    return sorted({run.testbed.name for run in runs})
+
+
 def _testbed_out(side: ComparisonSide, comparability: Comparability) -> TestbedOut | None:
     if not side.runs:
         return None
     return TestbedOut(
-        name=side.runs[0].testbed.name,
+        name=", ".join(_host_names(side.counted or side.runs[:1])),
         comparable=comparability.comparable,
         differences=[
             DifferenceOut(what=d.what, baseline=d.baseline, candidate=d.candidate, blocks=d.blocks)

@@ -68,7 +68,7 @@ def load_curves(
         if len(traffic.scenarios) < 2:
             continue
         keys = [(scenario, traffic.load, load) for load, scenario in sorted(traffic.scenarios.items())]
-        trials = [trial for side in sides for key in keys for run in side[key] for trial in run]
+        trials = [trial for side in sides for key in keys for _, run in side[key] for trial in run]
         throughput = next((name for name in _THROUGHPUTS if _is_known(name, trials)), None)
         latencies = [] if throughput is None else _latencies(traffic, policy, trials)
         for latency, limit in latencies:
@@ -91,8 +91,9 @@ def load_curves(
 _THROUGHPUTS = ("output_throughput", "request_throughput")
 _Key = tuple[str, Load, float]
 """Scenario, kind of load, and load."""
-_TrialsByLoad = Mapping[_Key, Sequence[Sequence[Trial]]]
-"""For each load the trials of each run."""
+_RunTrials = tuple[str, Sequence[Trial]]
+"""Where a run was made, and its trials at one load."""
+_TrialsByLoad = Mapping[_Key, Sequence[_RunTrials]]
 
 
 def _load_of(trial: Trial) -> tuple[Load, float] | None:
@@ -150,7 +151,7 @@ def _promises(trial: Trial) -> Iterable[tuple[str, float, float]]:
 
 
 def _by_load(runs: Iterable[Run], ordinals: Mapping[str, set[int]]) -> _TrialsByLoad:
-    found: dict[_Key, list[list[Trial]]] = defaultdict(list)
+    found: dict[_Key, list[_RunTrials]] = defaultdict(list)
     for run in runs:
         here: dict[_Key, list[Trial]] = defaultdict(list)
         for trial in run.trials:
@@ -158,7 +159,7 @@ def _by_load(runs: Iterable[Run], ordinals: Mapping[str, set[int]]) -> _TrialsBy
             if counts and (load := _load_of(trial)) is not None:
                 here[trial.scenario, *load].append(trial)
         for key, trials in here.items():
-            found[key].append(trials)
+            found[key].append((run.testbed.name, trials))
     return found
 
 
@@ -214,15 +215,17 @@ def _level(key: _Key, sides: Sequence[_TrialsByLoad], side: int, name: str, conf
     level: Level | None = None
     if len(own):
         alike = [other[np.isfinite(other)]]
-        level = estimate_level(own, confidence=confidence, alike=alike, min_cv=least_spread(metric(name)))
+        hosts = [host for host, _ in sides[side][key]]
+        least = least_spread(metric(name))
+        level = estimate_level(own, confidence=confidence, alike=alike, min_cv=least, hosts=hosts)
     return level_out(level)
 
 
-def _values(runs: Sequence[Sequence[Trial]], name: str) -> list[float]:
+def _values(runs: Sequence[_RunTrials], name: str) -> list[float]:
     """One for each run: the mean over its trials. Empty where a run's is not known: the rest would be a choice."""
     known = metric(name)
     means = []
-    for trials in runs:
+    for _, trials in runs:
         values = [
             value_of_all_requests(trial, trial.metrics, known)[0] if supports_statistic(trial, name) else None
             for trial in trials

@@ -201,6 +201,7 @@ def _levels(
     runs: Sequence[Run], alike: Sequence[Sequence[float]], scenario: str, known: Metric, confidences: _Confidences
 ) -> _SideLevels:
     found = [_run_value(run, scenario, known) for run in runs]
+    hosts = [run.testbed.name for run, (value, _) in zip(runs, found, strict=True) if value is not None]
     values = np.array([value for value, _ in found if value is not None])
     unknown = next((why for value, why in found if value is None and why), "")
     if unknown or not len(values):
@@ -212,7 +213,9 @@ def _levels(
     requests = sum(trial.requests or 0 for trial in trials) / len(values) if is_fraction else None
     others = [np.array([value for value in group if 0 < value < math.inf or is_fraction]) for group in alike]
     shown, sure = (
-        estimate_level(values, confidence=each, alike=others, requests=requests, min_cv=least_spread(known))
+        estimate_level(
+            values, confidence=each, alike=others, requests=requests, min_cv=least_spread(known), hosts=hosts
+        )
         for each in (confidences.shown, confidences.sure)
     )
     return _SideLevels(shown, sure, "")

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from regress_gate.measurement.request_statistics import trial_attainment
 from regress_gate.model.metric import CAPACITY, PROMISE_KEY, Scale, metric
-from regress_gate.model.run import BlockPosition, Run, Trial
+from regress_gate.model.run import Run, Trial
 from regress_gate.stats.capacity import Capacity, find_capacity
 from regress_gate.stats.design import InterimStage
 from regress_gate.stats.multiplicity import MeasurementDesign
@@ -131,8 +131,8 @@ def shared_trials(runs: Iterable[Run]) -> dict[str, set[int]]:
     return {scenario: set.intersection(*sets) for scenario, sets in trial_sets(runs).items()}
 
 
-BlockKey = tuple[str, int, str]
-"""Experiment, block and server group."""
+BlockKey = tuple[str, int, str, str]
+"""Experiment, block, server group and testbed: a block is never split over hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,8 @@ def pair_runs(baseline: Sequence[Run], candidate: Sequence[Run]) -> Pairing:
     blocks = _block_keys(baseline) & _block_keys(candidate)
     if not blocks:
         return Pairing(tuple(baseline), tuple(candidate), 0, 0)
-    kept = [tuple(run for run in side if _block_key(run.place) in blocks) for side in (baseline, candidate)]
-    groups = {group for _, _, group in blocks}
+    kept = [tuple(run for run in side if _block_key(run) in blocks) for side in (baseline, candidate)]
+    groups = {group for _, _, group, _ in blocks}
     fewest = min(sum(group == block[2] for block in blocks) for group in groups)
     left_out = len(baseline) + len(candidate) - len(kept[0]) - len(kept[1])
     return Pairing(kept[0], kept[1], fewest, left_out)
@@ -169,26 +169,28 @@ def open_blocks(runs: Iterable[Run], unfinished: Mapping[str, Collection[str]]) 
     made: dict[BlockKey, set[str]] = defaultdict(set)
     for run in runs:
         if run.place is not None and run.place.experiment in unfinished:
-            made[run.place.experiment, run.place.block, run.place.group].add(run.place.side)
+            made[run.place.experiment, run.place.block, run.place.group, run.testbed.name].add(run.place.side)
     return {block for block, sides in made.items() if set(unfinished[block[0]]) - sides}
 
 
 def is_in_block(run: Run, blocks: Container[BlockKey]) -> bool:
-    return _block_key(run.place) in blocks
+    return _block_key(run) in blocks
 
 
 def _block_keys(runs: Sequence[Run]) -> set[BlockKey]:
-    return {block for run in runs if (block := _block_key(run.place)) is not None}
+    return {block for run in runs if (block := _block_key(run)) is not None}
 
 
-def _block_key(place: BlockPosition | None) -> BlockKey | None:
-    return None if place is None else (place.experiment, place.block, place.group)
+def _block_key(run: Run) -> BlockKey | None:
+    place = run.place
+    return None if place is None else (place.experiment, place.block, place.group, run.testbed.name)
 
 
 Floats = npt.NDArray[np.float64]
 SeriesKey = tuple[str, str]
 """Scenario and metric."""
-RowKey = tuple[str, int]
+RowKey = tuple[str, int, str]
+"""Experiment, block and testbed; of runs without blocks only their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +231,9 @@ def _rows(runs: Sequence[Run], paired: bool) -> Iterable[tuple[RowKey, tuple[Run
     for run in runs:
         group = server_group(run)
         if paired and run.place is not None:
-            rows[run.place.experiment, run.place.block].append(run)
+            rows[run.place.experiment, run.place.block, run.testbed.name].append(run)
         else:
-            rows["", seen[group]].append(run)
+            rows["", seen[group], ""].append(run)
             seen[group] += 1
     return [(row, tuple(rows[row])) for row in sorted(rows)]
 
@@ -297,11 +299,11 @@ def measurement_design(
 def _version_sessions(
     runs: Sequence[Run], keys: Sequence[SeriesKey], ordinals: Mapping[str, set[int]]
 ) -> tuple[tuple[Floats, ...], ...]:
-    """Runs of one version that were made together."""
+    """Runs of one version that were made together, on one host: hosts differ by more than runs do."""
     sessions: dict[object, list[Run]] = defaultdict(list)
     for run in runs:
         if (session := run.session) is not None:
-            sessions[session, run.version].append(run)
+            sessions[session, run.version, run.testbed.name].append(run)
     tables = [
         _matrix([_means_of_common_trials(row, ordinals) for _, row in _rows(members, paired=False)], keys)
         for members in sessions.values()
@@ -313,10 +315,11 @@ def _block_sessions(
     runs: Sequence[Run], keys: Sequence[SeriesKey], ordinals: Mapping[str, set[int]]
 ) -> tuple[tuple[Floats, ...], ...]:
     """Logarithms of the ratio of the two sides of earlier blocks."""
-    blocks: dict[str, dict[int, dict[str, list[Run]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    blocks: dict[str, dict[tuple[int, str], dict[str, list[Run]]]]
+    blocks = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for run in runs:
         if run.place is not None:
-            blocks[run.place.experiment][run.place.block][run.place.side].append(run)
+            blocks[run.place.experiment][run.place.block, run.testbed.name][run.place.side].append(run)
     sessions = []
     for experiment in blocks.values():
         pairs = [sides for sides in experiment.values() if {"baseline", "candidate"} <= set(sides)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from regress_gate.gate.host_effects import compare_hosts
 from regress_gate.gate.replicates import (
     RunLevelValues,
     SeriesKey,
@@ -34,7 +35,7 @@ from regress_gate.gate.sides import ComparisonSide
 from regress_gate.measurement.request_statistics import PERCENTILES, percentile
 from regress_gate.model.metric import CAPACITY, Direction, Metric, Scale, metric
 from regress_gate.model.policy import Policy
-from regress_gate.model.result import DistributionOut, QuantilesOut, SeriesResult, SideSummary, Verdict
+from regress_gate.model.result import DistributionOut, HostOut, QuantilesOut, SeriesResult, SideSummary, Verdict
 from regress_gate.model.run import Run, Trial
 from regress_gate.stats.capacity import is_cliff
 from regress_gate.stats.comparison import Comparison, compare_series
@@ -66,6 +67,8 @@ class SeriesComparison:
     warnings: tuple[str, ...]
     design: MeasurementDesign
     """How the runs were made, and what earlier ones show."""
+    hosts: tuple[HostOut, ...] = ()
+    """Of several hosts that were compared together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,9 @@ def compare_all_series(
     gathered = gather_series(baseline.counted, candidate.counted, paired=paired)
     exclusions = exclude_series(gathered, policy)
     compared, design = compare_gathered(gathered, exclusions, policy, earlier)
-    return conclude(gathered, exclusions, compared, design, policy)
+    alike = [one.data for one in compared if exclusions.takes_part(one.key)]
+    hosts = compare_hosts(gathered.replicates, alike, policy)
+    return replace(conclude(gathered, exclusions, compared, design, policy), hosts=tuple(hosts))
 
 
 def compare_gathered(
@@ -135,7 +140,7 @@ def conclude(
     ungated_on_candidate: list[str] = []
     for one in compared:
         name = f"{one.key[0]}/{one.key[1]}"
-        if one.key in exclusions.unsupported:
+        if one.key in exclusions.unsupported and one.data.gated:
             one_sided[name] = exclusions.unsupported[one.key]
         elif not len(one.data.candidate) and one.data.gated:
             one_sided[name] = "was measured on the baseline only"
@@ -194,6 +199,8 @@ def _series_data(key: SeriesKey, gathered: GatheredSeries, exclusions: SeriesExc
 def _remarks(key: SeriesKey, gathered: GatheredSeries, exclusions: SeriesExclusions) -> tuple[str, ...]:
     scenario, name = key
     remarks = list(gathered.answers[scenario].notes.get(name, ())) if scenario in gathered.answers else []
+    if key in exclusions.unsupported:
+        remarks.append(f"not compared: {exclusions.unsupported[key]}")
     if key in exclusions.ungated:
         remarks.append(f"does not gate: {exclusions.ungated[key]}")
     if key in exclusions.stand_ins:

@@ -37,7 +37,8 @@ class ExcludedRun:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSide:
-    """One version's runs on one testbed and suite. `runs` are all that are stored; `counted` those that count."""
+    """One version's runs of one suite on one testbed, or on several of one class. `runs` are all that are stored;
+    `counted` those that count."""
 
     version: Version
     runs: tuple[Run, ...]
@@ -205,10 +206,7 @@ def compare_sides(baseline: ComparisonSide, candidate: ComparisonSide, limits: C
     left, right = _representative_runs(baseline), _representative_runs(candidate)
     if not left or not right:
         return Comparability()
-    # All machines are compared with one: runs under one testbed's name may come from two stores.
-    first = left[0].testbed
-    others = dict.fromkeys(run.testbed for run in (*right, *left) if run.testbed != first)
-    differences = [difference for other in others for difference in compare_testbeds(first, other).differences]
+    differences = _machine_differences(left, right)
     if left[0].suite != right[0].suite:
         differences.append(Difference("suite", str(left[0].suite), str(right[0].suite), True))
     differences += _conditions(baseline, candidate, limits)
@@ -234,6 +232,20 @@ def compare_sides(baseline: ComparisonSide, candidate: ComparisonSide, limits: C
             name, (r.libraries.get(name) for r in left), (r.libraries.get(name) for r in right)
         )
     return Comparability(tuple(differences))
+
+
+def _machine_differences(left: Sequence[Run], right: Sequence[Run]) -> list[Difference]:
+    """All machines are compared with one: runs under one testbed's name may come from two stores.
+
+    Several hosts that both sides have are the same on both, so that only what keeps them from being one class counts.
+    """
+    first = left[0].testbed
+    others = dict.fromkeys(run.testbed for run in (*right, *left) if run.testbed != first)
+    differences = [difference for other in others for difference in compare_testbeds(first, other).differences]
+    names = [{run.testbed.name for run in side} for side in (left, right)]
+    if names[0] == names[1] and len(names[0]) > 1:
+        return [difference for difference in differences if difference.blocks]
+    return differences
 
 
 def _representative_runs(side: ComparisonSide) -> tuple[Run, ...]:
@@ -299,6 +311,9 @@ EXACT_WORKLOAD = (
     "output_len",
     "dataset",
     "batch_size",
+    "turns",
+    "think_time",
+    "together",
 )
 _FILES = {"dataset_sha256": "the file of recorded prompts", "trace_sha256": "the recorded trace"}
 MEAN_WORKLOAD = {"mean_input_tokens": "prompt tokens", "mean_output_tokens": "output tokens"}
@@ -332,9 +347,7 @@ def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -
     for ordinal in sorted({trial.ordinal for trial in baseline} & {trial.ordinal for trial in candidate}):
         sent = {trial.workload.get("prompts_sha256") for trial in (*baseline, *candidate) if trial.ordinal == ordinal}
         if len(sent - {None}) > 1:
-            return (
-                f"trial {ordinal} did not send the same recorded prompts: the servers count their tokens differently?"
-            )
+            return f"trial {ordinal} did not send the same prompts: the servers count their tokens differently?"
     models = [
         {_basename(str(t.workload["model"])) for t in side if t.workload.get("model")} for side in (baseline, candidate)
     ]

@@ -62,7 +62,8 @@ class StoreConfig(StrictModel):
 
 class DefaultsConfig(StrictModel):
     suite: str | None = None
-    testbed: str | None = None
+    testbed: str | list[str] | None = None
+    """A name; for `compare` also a pattern, or several of both."""
 
 
 class DeploymentConfig(Deployment):

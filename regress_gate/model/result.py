@@ -197,6 +197,8 @@ class RunOut(ResultModel):
     """Whose run it is."""
     run: str
     """`run:17 (label)`, or the label of a shipped run."""
+    testbed: str | None = None
+    """Of several hosts, the one that it was made on; null for one testbed."""
     started: AwareDatetime | None
     """Null: not recorded."""
     block: int | None
@@ -256,11 +258,31 @@ class TestbedOut(ResultModel):
     __test__ = False
 
     name: str
-    """Of the candidate's runs."""
+    """Of the candidate's runs; of several hosts, their names with commas between."""
     comparable: bool = True
     """Whether both sides were measured under the same conditions."""
     differences: list[DifferenceOut] = Field(default_factory=list)
     """What differs between the sides, also where they are comparable."""
+
+
+class HostOut(ResultModel):
+    """One of several hosts that were compared together. Numbers are means over the series that gate."""
+
+    name: str
+    """Of its testbed."""
+    blocks: int
+    """In which both versions count. A block is of one host, so that a host's level cancels in it."""
+    level: float | None = None
+    """How much slower the baseline is here than on the mean of the hosts: +0.05 is 5 %. Null: no series that gates is
+    in all blocks."""
+    level_interval: tuple[float, float] | None = None
+    """Two-sided, at the confidence of the series. Null: with one block a host, nothing shows how they scatter."""
+    change: float | None = None
+    """Estimated loss on this host alone: positive is worse."""
+    change_interval: tuple[float, float] | None = None
+    """As that of the level."""
+    notes: list[str] = Field(default_factory=list)
+    """Whether it differs from the other hosts by more than chance allows (Holm over hosts), and in what."""
 
 
 class SuiteOut(ResultModel):
@@ -781,6 +803,8 @@ class Result(ResultModel):
     """Null for a check."""
     testbed: TestbedOut | None = None
     """Null for a check, or without runs."""
+    hosts: list[HostOut] = Field(default_factory=list)
+    """Of a comparison over several testbeds of one class, by name; empty for one testbed."""
     series: list[SeriesResult] = Field(default_factory=list)
     """By scenario, then as the metrics are catalogued."""
     objectives: list[ObjectiveOut] = Field(default_factory=list)

@@ -4,7 +4,9 @@ A testbed is the machine. The libraries of a vLLM build (torch, triton, flashinf
 changes them, so a difference in them is reported and does not prevent a comparison.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
 from typing import Any
 
 MEMORY_TOLERANCE = 0.02
@@ -92,6 +94,8 @@ def compare_testbeds(baseline: Testbed, candidate: Testbed) -> Comparability:
         left, right = getattr(baseline, what), getattr(candidate, what)
         unknown = left is None or right is None
         blocks = what not in REPORTED_FACTS
+        if what == "accelerator_count" and baseline.accelerator == candidate.accelerator == "cpu":
+            continue  # where the CPU serves, nothing is counted
         if unknown and what in BLOCKING_FACTS and baseline.name != candidate.name:
             differences.append(Difference(what, _shown(left), _shown(right), True))
         elif not unknown and not _same(what, left, right):
@@ -99,6 +103,31 @@ def compare_testbeds(baseline: Testbed, candidate: Testbed) -> Comparability:
     if any(difference.blocks for difference in differences) and baseline.name != candidate.name:
         differences.insert(0, Difference("testbed", baseline.name, candidate.name, True))
     return Comparability(tuple(differences))
+
+
+def is_wanted_testbed(name: str, wanted: Sequence[str]) -> bool:
+    """Whether a testbed is among those that were asked for, by their names or by patterns (`h100-*`); empty: all are.
+
+    A testbed of exactly this name is always meant, whatever characters it has.
+    """
+    return not wanted or any(name == each or fnmatchcase(name, each) for each in wanted)
+
+
+def asks_for_several(wanted: Sequence[str]) -> bool:
+    """Whether more than one testbed may be meant: several names, or a pattern."""
+    return len(wanted) > 1 or any(character in each for each in wanted for character in "*?[")
+
+
+def testbed_classes(testbeds: Iterable[Testbed]) -> list[list[Testbed]]:
+    """Hosts whose hardware is the same, as far as `compare_testbeds` wants it known, in the order they come in."""
+    classes: list[list[Testbed]] = []
+    for testbed in testbeds:
+        own = next((each for each in classes if compare_testbeds(each[0], testbed).comparable), None)
+        if own is None:
+            classes.append([testbed])
+        else:
+            own.append(testbed)
+    return classes
 
 
 def _same(what: str, left: Any, right: Any) -> bool:

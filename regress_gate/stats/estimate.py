@@ -256,6 +256,7 @@ def estimate_level(
     alike: Sequence[Floats] = (),
     requests: float | None = None,
     min_cv: float = 0.0,
+    hosts: Sequence[str] = (),
 ) -> Level:
     """The mean level over server starts with its interval, from run-level values of shape (runs,), at least one.
 
@@ -264,9 +265,17 @@ def estimate_level(
     the interval of E. L. Korn and B. I. Graubard (1998, Survey Methodology 24:193) for clustered data: that of C. J.
     Clopper and E. S. Pearson (1934, doi 10.1093/biomet/26.4.404) for the number of independent requests that would
     scatter as much as the servers do. `alike`: groups of runs of other versions or days, whose spread within each group
-    is pooled with that of these. An infinite value is a server that never answered in time: with at least half of the
-    servers infinite, and at least two, so is the level.
+    is pooled with that of these. `hosts`: of each value, where it was measured. With several, the level is that of such
+    hosts in general, and the host is the unit (one-way random effects): each counts with its mean, and `alike` groups
+    are of no use, because their hosts are the same. An infinite value is a server that never answered in time: with at
+    least half of the servers infinite, and at least two, so is the level.
     """
+    if len(names := sorted(set(hosts))) > 1:
+        groups = [values[[host == name for host in hosts]] for name in names]
+        means = [group.mean() if requests is not None else np.exp(np.log(group).mean()) for group in groups]
+        each = None if requests is None else requests * len(values) / len(names)
+        level = estimate_level(np.array(means), confidence=confidence, requests=each, min_cv=min_cv)
+        return replace(level, runs=len(values))
     never = np.isinf(values)
     if never.any():
         most = never.sum() >= max(2, len(values) / 2)

@@ -100,7 +100,7 @@ def recent_run_ids(
     return choose_recent(heads, paired=paired)
 
 
-def experiment_run_ids(connection: Connection, *, experiment: str, testbed: str, suite: SuiteRef) -> list[int]:
+def experiment_run_ids(connection: Connection, *, experiment: str, testbed: str | None, suite: SuiteRef) -> list[int]:
     """The runs of an experiment, looked for among those that started after it."""
     where = _conditions(connection, None, testbed, suite)
     if where is None:

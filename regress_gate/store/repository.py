@@ -177,7 +177,8 @@ class Repository(Closing):
             ids = reader.recent_run_ids(connection, testbed=testbed, suite=suite, paired=paired, without=without)
             return reader.load_runs(connection, run_ids=ids, metrics=metrics) if ids else []
 
-    def experiment_runs(self, experiment: str, *, testbed: str, suite: SuiteRef) -> list[Run]:
+    def experiment_runs(self, experiment: str, *, testbed: str | None, suite: SuiteRef) -> list[Run]:
+        """The runs of an experiment, with `testbed` None on any."""
         with self._reading() as connection:
             ids = reader.experiment_run_ids(connection, experiment=experiment, testbed=testbed, suite=suite)
             return reader.load_runs(connection, run_ids=ids) if ids else []

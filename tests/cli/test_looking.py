@@ -61,7 +61,7 @@ class Desk:
 
     def decide(self, scope: ComparisonScope) -> Result:
         refs = [str(scope.baseline), str(scope.candidate)]
-        self.asked.append((refs, (scope.suite, scope.testbed)))
+        self.asked.append((refs, (scope.suite, *scope.testbeds)))
         return self.result
 
     def measure(self, *blocks: int, most_blocks: int | None = 6, build: str = "") -> None:

@@ -95,7 +95,7 @@ class TestChoice:
             "0.19.0 and 0.19.1 can be compared in more than one way; choose one: "
             "--suite chat@1 --testbed lab (0.19.0 → 0.19.1) | --suite chat@1 --testbed other (0.19.0 → 0.19.1)"
         )
-        assert choose(*held, testbed="other") == (held[1], held[3])
+        assert choose(*held, testbeds=("other",)) == (held[1], held[3])
 
     def test_a_suite_is_named_with_or_without_its_version(self) -> None:
         other = SuiteRef("chat", "2")

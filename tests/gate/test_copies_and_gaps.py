@@ -148,5 +148,5 @@ def test_blocks_are_open_until_every_side_has_a_run():
         return make_run(f"{block}{side}", place=BlockPosition(experiment, block, 1, side))
 
     runs = [run(1, "baseline"), run(1, "candidate"), run(2, "baseline"), run(1, "baseline", "finished")]
-    assert open_blocks(runs, {"e": ("baseline", "candidate")}) == {("e", 2, "server")}
+    assert open_blocks(runs, {"e": ("baseline", "candidate")}) == {("e", 2, "server", "bench-1")}
     assert open_blocks([run(1, "single")], {"e": ("single",)}) == set()

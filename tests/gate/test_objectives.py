@@ -158,6 +158,36 @@ class TestAttainment:
         trial = make_trial(completed=0, failed=20, workload={"slo": {"ttft": 0.5}})
         assert run_level_values([make_run("1", "0.19.0", trial)])["c8", "slo_attainment"].per_run == [0.0]
 
+    @pytest.mark.parametrize("definitions", ["guidellm-requests", "aiperf", "genai-perf"])
+    def test_another_tools_goodput_is_not_made_into_ours(self, definitions):
+        trial = make_trial(goodput=8.0, request_throughput=10.0, workload={"definitions": definitions})
+        assert ("c8", "slo_attainment") not in run_level_values([make_run("1", "0.19.0", trial)])
+
+    def test_failures_that_are_not_stated_leave_it_open(self):
+        trial = make_trial(goodput=8.0, request_throughput=10.0, failed_requests=None)
+        assert ("c8", "slo_attainment") not in run_level_values([make_run("1", "0.19.0", trial)])
+
+    def test_attainments_of_other_tools_gate_by_their_own_names(self):
+        def side(version, share):
+            named = {"determined_attainment": share, "workload": {"definitions": "guidellm"}}
+            return make_side_of(version, *(make_run(str(at), version, make_trial(**named)) for at in range(5)))
+
+        result = decide_sides(side("0.19.0", 0.995), side("0.19.1", 0.90), policy=Policy())
+        (one,) = (one for one in result.series if one.metric == "determined_attainment")
+        assert (one.gated, one.margin) == (True, 0.01)
+        assert not [one for one in result.series if one.metric == "slo_attainment"]
+
+    def test_what_was_counted_by_other_objectives_is_not_compared(self):
+        def side(version, ttft):
+            trial = make_trial(goodput=8.0, request_throughput=10.0, workload={"slo": {"ttft": ttft}})
+            return make_side_of(version, *(make_run(str(at), version, trial) for at in range(5)))
+
+        result = decide_sides(side("0.19.0", 0.5), side("0.19.1", 0.3), policy=Policy())
+        compared = {one.metric: one.change for one in result.series}
+        assert (compared["goodput"], compared["slo_attainment"]) == (None, None)
+        assert compared["output_throughput"] is not None
+        assert any("was counted by other objectives" in reason.text for reason in result.reasons)
+
     def test_it_gates_by_default_and_can_be_an_objective(self):
         def side(version, shares):
             trials = [make_trial(completed=500, goodput=10 * share, request_throughput=10.0) for share in shares]

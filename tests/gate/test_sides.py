@@ -123,7 +123,7 @@ def test_results_of_different_definitions_or_workloads_are_not_the_same_work(
     assert (found is None) == (difference is None)
 
 
-@pytest.mark.parametrize(("ordinal", "says"), [(1, "trial 1 did not send the same recorded prompts"), (2, "")])
+@pytest.mark.parametrize(("ordinal", "says"), [(1, "trial 1 did not send the same prompts"), (2, "")])
 def test_the_same_trial_sends_the_same_recorded_prompts_on_both_sides(ordinal: int, says: str) -> None:
     """Other trials send others."""
     baseline = make_trial(workload={"prompts_sha256": "a1"})

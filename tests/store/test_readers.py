@@ -21,7 +21,7 @@ from regress_gate.store.store_interface import StoredExperiment
 from tests.factories.stored_runs import make_run, make_trial
 
 BASE, CAND = "0.19.0+cpu", "0.19.1+cpu"
-SCOPE = ComparisonScope(Ref.parse(BASE), Ref.parse(CAND), testbed="lab")
+SCOPE = ComparisonScope(Ref.parse(BASE), Ref.parse(CAND), testbeds=("lab",))
 
 WRITER = textwrap.dedent(
     f"""

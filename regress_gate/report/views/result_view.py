@@ -51,6 +51,7 @@ from regress_gate.report.document import (
 from regress_gate.report.findings import Findings
 from regress_gate.report.render.output_formats import COMPARISON_FIGURES
 from regress_gate.report.views import issues_view, units, wording
+from regress_gate.report.views.fleet_view import hosts_section
 from regress_gate.report.views.result_figures import result_figures
 from regress_gate.report.views.result_findings import result_findings
 from regress_gate.report.views.series_view import (
@@ -63,6 +64,8 @@ from regress_gate.report.views.series_view import (
 from regress_gate.report.views.server_findings_view import findings_left_out, server_findings_sections
 from regress_gate.text import plural
 
+_MOST_HOSTS = 4
+"""Testbeds that are named where it says what was compared."""
 MAX_CONFIG_CHANGES = 2
 """Changes besides speed that a terminal lists; `-v` lists all that matter, `diff-config` all."""
 MOST_REASONS = 6
@@ -140,6 +143,7 @@ def _report(result: Result, detail: Detail) -> list[Block]:
         *_section("Objectives", _objectives(result, detail)),
         *(_section("Pictures", result_figures(result)) if detail.figures else []),
         *([series_section(result, detail)] if result.command == "compare" else []),
+        *hosts_section(result.hosts, detail),
         *_section(issues_view.CAUSES_TITLE, _list(issues_view.cause_lines(result)[: detail.lines])),
         issues_view.issues_section(result, detail),
         *_section("Cost", _costs(result, detail)),
@@ -255,7 +259,7 @@ def _search(result: Result) -> list[Block]:
         scenario=worse[0].scenario,
         metric=worse[0].metric,
         suite=suite.argument,
-        testbed=None if testbed is None else testbed.name,
+        testbed=None if testbed is None or result.hosts else testbed.name,
     )
     return [Paragraph(("Find the build that brought it: ", Code(command)))]
 
@@ -455,7 +459,8 @@ def _compared(result: Result) -> str:
     """`suite cpu-tiny@1 on testbed lab; 5 runs a side (your store)`."""
     place = [] if result.suite is None else [f"suite {result.suite.name}@{result.suite.version}"]
     if result.testbed is not None:
-        place.append(f"testbed {result.testbed.name}" + ("" if result.testbed.comparable else ", NOT comparable"))
+        where = f"{len(result.hosts)} testbeds" if len(result.hosts) > _MOST_HOSTS else f"testbed {result.testbed.name}"
+        place.append(where + ("" if result.testbed.comparable else ", NOT comparable"))
     return "; ".join([*([" on ".join(place)] if place else []), _runs(result)])
 
 
