@@ -162,16 +162,18 @@ SETTLED = {
 }  # fmt: skip
 """Layers that are whole: what they learn goes into the modules that they have, but for a table or column of the store,
 the search of `bisect` and its length, reading a server's `/metrics`, objectives, capacities, throughput against
-latency, and costs; and for the log lines that the rules read, which came from `gate/audit`, because runs keep them. The
-rules of `gate/audit` are a package of their own, which grows with every rule. `app`, `cli`, `report` and new packages
+latency, costs, chats, what only a server can count, and how far hosts of one class differ; and for the log lines that
+the rules read, which came from `gate/audit`, because runs keep them. The rules of `gate/audit` are a package of their
+own, which grows with every rule, and so is `bench/fleet`, with every engine. `app`, `cli`, `report` and new packages
 grow with the commands, and each of their modules has to earn its file by the test below."""
 
 
 def test_the_settled_layers_have_no_more_modules_than_they_had() -> None:
     base = [path for path in MODULES if path.parent == PACKAGE]
     settled = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in SETTLED]
-    settled = [path for path in settled if path.relative_to(PACKAGE).parts[:2] != ("gate", "audit")]
-    assert len(base) + len(settled) <= 245
+    apart = ("gate", "audit"), ("bench", "fleet")
+    settled = [path for path in settled if path.relative_to(PACKAGE).parts[:2] not in apart]
+    assert len(base) + len(settled) <= 249
 
 
 FULL = 400

@@ -16,7 +16,7 @@ from tests.factories.scripts import load_script
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LINES = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
-EXTRAS = ("test", "tables", "postgresql", "gpu", "png", "browser", "workflows")
+EXTRAS = ("test", "tables", "postgresql", "gpu", "png", "browser", "workflows", "ray")
 WANTED = [*PROJECT["dependencies"], *(line for extra in EXTRAS for line in PROJECT["optional-dependencies"][extra])]
 
 

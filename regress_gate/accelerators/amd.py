@@ -45,6 +45,7 @@ class Amd(Family):
     filler_words = frozenset({"amd", "instinct"})
     wheel_tree = "rocm/"
     visible_variables = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+    kubernetes_resource = "amd.com/gpu"
     how_to_watch = "pip install amdsmi, in the version of your ROCm,"
 
     def images(self, tag: str, variant: str | None, *, release: bool) -> tuple[str, ...]:

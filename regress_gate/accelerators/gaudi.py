@@ -23,6 +23,7 @@ class Gaudi(Family):
         r"hl-?3\d\d\w?": "gaudi3",
     }
     visible_variables = ("HABANA_VISIBLE_DEVICES",)
+    kubernetes_resource = "habana.ai/gaudi"
 
     def container_arguments(self, devices: str, *, podman: bool) -> list[str]:
         del podman

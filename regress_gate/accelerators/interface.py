@@ -93,6 +93,8 @@ class Family(ABC):
     """Directory of the wheel index with the builds of this family; empty: the root."""
     visible_variables: ClassVar[tuple[str, ...]] = ()
     """Environment variables that limit the devices which a server uses, the strongest first."""
+    kubernetes_resource: ClassVar[str | None] = None
+    """What the vendor's device plugin calls the devices of a node; None: not known here."""
     how_to_watch: ClassVar[str | None] = None
     """What to install so that the devices are watched; None: this tool cannot watch them."""
 

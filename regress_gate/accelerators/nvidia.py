@@ -56,6 +56,7 @@ class Nvidia(Family):
     filler_words = frozenset({"nvidia", "geforce", "rtx", "tesla"})
     name_prefixes = r"nvidia|geforce|rtx"
     visible_variables = ("CUDA_VISIBLE_DEVICES",)
+    kubernetes_resource = "nvidia.com/gpu"
     how_to_watch = "pip install 'vllm-regress-gate[gpu]'"
 
     def images(self, tag: str, variant: str | None, *, release: bool) -> tuple[str, ...]:

@@ -21,3 +21,4 @@ class Tpu(Family):
         r"ironwood|tpu ?v?7x?": "v7x",
     }
     visible_variables = ("TPU_VISIBLE_CHIPS",)
+    kubernetes_resource = "google.com/tpu"

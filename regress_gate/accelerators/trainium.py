@@ -15,6 +15,7 @@ class Trainium(Family):
     device_type = "neuron"
     variant = "neuron"
     variant_pattern = "neuron"
+    kubernetes_resource = "aws.amazon.com/neuron"
     parts = r"trainium ?\d?|trn\d\w*|inferentia ?\d?|inf\d|neuron"
     filler_words = frozenset({"aws"})
     aliases: ClassVar[Mapping[str, str]] = {r"trn(\d)\w*": r"trainium\1", r"inf(\d)\w*": r"inferentia\1"}

@@ -5,11 +5,11 @@ Not for what is concluded from the runs.
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 from regress_gate.app.measurement_task import (
@@ -21,6 +21,7 @@ from regress_gate.app.measurement_task import (
     wait_until_quiet,
 )
 from regress_gate.app.provisioning import make_provisioner
+from regress_gate.app.run_reports import RunReporter, report_outcome
 from regress_gate.app.settings import DEFAULT_RUNS, MeasurementAmount, ProgressReporter, Settings
 from regress_gate.bench.drivers import DriverMeter, find_driver
 from regress_gate.bench.experiment.capacity_search import known_levels, search_levels
@@ -38,12 +39,15 @@ from regress_gate.bench.experiment.experiment_runner import (
     ExperimentControl,
     ExperimentEnd,
     ExperimentOutcome,
-    StoredRun,
+    RunListener,
     find_plan_runs,
 )
 from regress_gate.bench.experiment.experiment_runner import run_experiment as make_planned_runs
 from regress_gate.bench.experiment.run_maker import ExperimentSetup, ExperimentSide
-from regress_gate.bench.experiment.trials import Meter
+from regress_gate.bench.experiment.trials import Meter, combine_mixes
+from regress_gate.bench.fleet.block_task import BlockTask
+from regress_gate.bench.fleet.fleet import Fleet, FleetMember
+from regress_gate.bench.fleet.fleet_loop import run_on_fleet
 from regress_gate.bench.inspect.installed_build import environment_libraries, inspect_environment
 from regress_gate.bench.load.load_client import LoadLimits, OwnClientMeter
 from regress_gate.bench.load.pass_requests import load_workloads
@@ -60,7 +64,7 @@ from regress_gate.paths import logs_directory
 from regress_gate.store.change_log import place
 from regress_gate.store.repository import Repository, open_store
 from regress_gate.store.store_interface import StoredExperiment, run_order
-from regress_gate.text import duration_text, plural
+from regress_gate.text import plural
 
 InterimCheck = Callable[["Repository", "ExperimentPlan", "ProgressReporter"], "AfterBlock"]
 """Makes, for a plan, the function that is called after each of its blocks."""
@@ -84,14 +88,14 @@ def find_plan(
     if amount.resume:
         raise InputError(
             f"there is no unfinished experiment of {' and '.join(dict.fromkeys(texts.values()))} with {suite} on "
-            f"{task.testbed.name}",
+            f"{task.place}",
             todo="leave --resume out",
         )
     return ExperimentPlan(
         experiment=new_experiment_id(datetime.now(UTC)),
         suite=suite,
         suite_digest=suite_digest(task.suite),
-        testbed=task.testbed.name,
+        testbed=task.place,
         versions=texts,
         blocks=amount.runs or DEFAULT_RUNS,
         trials=amount.trials or task.suite.trials,
@@ -99,6 +103,7 @@ def find_plan(
         driver=amount.driver,
         most_blocks=most_blocks,
         counter_test=task.counter_test,
+        hosts=task.hosts,
     ), False
 
 
@@ -115,10 +120,12 @@ def find_counter_test(store: Repository, task: MeasurementTask) -> ExperimentPla
 
 def _task_plans(task: MeasurementTask, experiments: Iterable[StoredExperiment]) -> Iterator[ExperimentPlan]:
     texts = {side: str(version) for side, version in task.versions.items()}
-    wanted = SuiteRef(task.suite.name, task.suite.version), task.testbed.name, texts, task.counter_test
+    wanted = SuiteRef(task.suite.name, task.suite.version), task.place, texts, task.counter_test, task.hosts
     for experiment in experiments:
         plan = _plan_of(experiment)
-        if plan is not None and (plan.suite, plan.testbed, dict(plan.versions), plan.counter_test) == wanted:
+        if plan is None:
+            continue
+        if (plan.suite, plan.testbed, dict(plan.versions), plan.counter_test, plan.hosts) == wanted:
             yield plan
 
 
@@ -233,9 +240,11 @@ def measure_version(
     amount: MeasurementAmount,
     provisioning: ProvisionConfig,
     progress: ProgressReporter,
+    *,
+    fleet: Fleet | None = None,
 ) -> MeasuredTask:
     """Measure the suite of the settings on one version and store the runs. Decides nothing."""
-    return measure_task(settings, make_task(settings, {SINGLE: version}, provisioning), amount, progress)
+    return measure_task(settings, make_task(settings, {SINGLE: version}, provisioning, fleet=fleet), amount, progress)
 
 
 def measure_task(
@@ -277,11 +286,18 @@ def run_experiment(
     *,
     is_resumed: bool,
     after_block: AfterBlock | None = None,
+    levels: Mapping[str, tuple[float, ...]] = MappingProxyType({}),
+    on_stored: RunListener | None = None,
 ) -> ExperimentOutcome:
     """Provision the versions and make the runs that the plan lacks, or fewer if `after_block` ends it.
 
-    Raises the errors of what could not be measured.
+    `levels` are the rates of scenarios whose capacity is asked for, where they are known already; `on_stored` is told
+    of each run in place of the progress. Raises the errors of what could not be measured.
     """
+    if task.fleet is not None:
+        return _run_on_fleet(
+            store, plan, task, task.fleet, amount, progress, is_resumed=is_resumed, after_block=after_block
+        )
     meter = choose_meter(plan.driver, task.suite)
     until = None if amount.budget is None else time.monotonic() + amount.budget
     store.check_testbed(task.testbed)
@@ -313,16 +329,57 @@ def run_experiment(
         )
         progress.expect(_expected_seconds(store, plan))
         baseline = sides.get(BASELINE) or next(iter(sides.values()))
-        levels = _capacity_levels(store, plan, task, baseline, bench, progress)
+        rates = _capacity_levels(store, plan, task, baseline, bench, progress, levels)
         control = ExperimentControl(
             why_void=_void_reason(task.suite),
             way=(task.provisioning.way or ProvisionMethod.VENV).value,
             until=until,
             before_unit=lambda: wait_until_quiet(task, progress),
-            on_stored=RunReporter(progress),
+            on_stored=on_stored or RunReporter(progress),
             after_block=after_block,
         )
-        return make_planned_runs(plan, task.suite, sides, replace(bench, levels=levels), store, control)
+        return make_planned_runs(plan, task.suite, sides, replace(bench, levels=rates), store, control)
+
+
+def _run_on_fleet(
+    store: Repository,
+    plan: ExperimentPlan,
+    task: MeasurementTask,
+    fleet: Fleet,
+    amount: MeasurementAmount,
+    progress: ProgressReporter,
+    *,
+    is_resumed: bool,
+    after_block: AfterBlock | None,
+) -> ExperimentOutcome:
+    """Have the hosts of the fleet make the blocks that the plan lacks. Each provisions the versions for itself."""
+    for testbed in fleet.testbeds:
+        store.check_testbed(testbed)
+    if not is_resumed:
+        begin_experiment(store, plan)
+    suite = task.suite.model_dump(mode="json")
+    provisioning = task.provisioning.model_dump(mode="json")
+
+    def make_task(member: FleetMember, block: int, attempt: int, levels: Mapping[str, Sequence[float]]) -> str:
+        return BlockTask(
+            suite=suite,
+            testbed=member.name,
+            plan=plan.as_document(),
+            block=block,
+            attempt=attempt,
+            provisioning=provisioning,
+            levels=levels,
+            ready_within=amount.ready_within,
+            wait_for_machine=amount.wait_for_machine or 0.0,
+        ).as_text()
+
+    control = ExperimentControl(
+        why_void=_void_reason(task.suite),
+        until=None if amount.budget is None else time.monotonic() + amount.budget,
+        on_stored=RunReporter(progress, hosts=len(fleet.testbeds)),
+        after_block=after_block,
+    )
+    return run_on_fleet(plan, task.suite, fleet, store, control, make_task)
 
 
 def _capacity_levels(
@@ -332,15 +389,17 @@ def _capacity_levels(
     side: ExperimentSide,
     bench: ExperimentSetup,
     progress: ProgressReporter,
+    given: Mapping[str, tuple[float, ...]],
 ) -> dict[str, tuple[float, ...]]:
-    """The rates of the scenarios whose capacity is asked for: those of stored runs, so that these can be compared, else
-    searched on a server of the baseline. A version that is measured alone takes those of any other version."""
+    """The rates of the scenarios whose capacity is asked for: those that are given, those of stored runs, so that these
+    can be compared, else searched on a server of the baseline. A version that is measured alone takes those of any
+    other version."""
     wanted = [pair for pair in load_workloads(task.suite) if pair[0].workload.capacity is not None]
     if not wanted:
         return {}
     others = store.recent_runs(testbed=plan.testbed, suite=plan.suite, paired=False) if SINGLE in plan.versions else []
     own = [*store.runs(version=side.wanted, testbed=plan.testbed, suite=plan.suite), *find_plan_runs(plan, store)]
-    levels: dict[str, tuple[float, ...]] = {}
+    levels = dict(given)
     for stored in (others, own):
         alike = [run for run in stored if run.place is not None and run.place.suite_digest == plan.suite_digest]
         levels |= known_levels(sorted(alike, key=run_order))
@@ -406,7 +465,7 @@ def choose_meter(driver: str | None, suite: Suite, *, allow_remote: bool = False
     if driver is None:
         return OwnClientMeter(LoadLimits(request=suite.request_timeout), allow_remote=allow_remote)
     other = find_driver(driver)
-    for _, workload in load_workloads(suite):
+    for _, workload in combine_mixes(load_workloads(suite)):
         other.check(workload)
     tokenizers = {scenario.name: model_path(scenario.server.model) for scenario in suite.scenarios}
     return DriverMeter(other, tokenizers, allow_remote)
@@ -420,49 +479,3 @@ def _void_reason(suite: Suite) -> Callable[[Run], str | None]:
         return void[0].reason if void else None
 
     return why
-
-
-def report_outcome(outcome: ExperimentOutcome, progress: ProgressReporter) -> None:
-    """What did not go as planned."""
-    failed = sum(entry.made.run.failure is not None for entry in outcome.stored)
-    void = sum(entry.void is not None for entry in outcome.stored)
-    if failed:
-        progress.warn(f"{plural(failed, 'server start')} failed: stored as evidence")
-    if void:
-        progress.warn(f"{plural(void, 'run')} void: kept, shown, never averaged in")
-    match outcome.ending:
-        case ExperimentEnd.BUDGET:
-            progress.warn(f"the budget is used up with {plural(outcome.missing, 'run')} missing; --resume goes on")
-        case ExperimentEnd.DISTURBED:
-            progress.warn(f"{plural(outcome.missing, 'run')} void at every try: quieten the machine and --resume")
-        case ExperimentEnd.FAILING:
-            progress.warn("one side fails again and again: nothing more is measured")
-
-
-class RunReporter:
-    """Reports the outcome of each run and the time that is left."""
-
-    def __init__(self, progress: ProgressReporter) -> None:
-        self._progress = progress
-        self._seconds: list[float] = []
-
-    def __call__(self, entry: StoredRun, done: int, units: int) -> None:
-        self._seconds.append(entry.seconds)
-        mean = sum(self._seconds) / len(self._seconds)
-        self._progress.expect(mean * (units - done))
-        run, slot = entry.made.run, entry.made.slot
-        self._progress.note(
-            f"run:{entry.id} block {slot.block}, {slot.side_in_words} {run.version}: {_outcome_text(entry)}"
-        )
-        for note in entry.made.notes:
-            self._progress.note(f"  note: {note}")
-
-
-def _outcome_text(entry: StoredRun) -> str:
-    run = entry.made.run
-    if run.failure is not None:
-        cause = f": {run.failure.lines[0]}" if run.failure.lines else ""
-        return f"FAILED, {run.failure.text}{cause}"
-    if entry.void is not None:
-        return f"void, {entry.void}"
-    return f"{plural(len(run.trials), 'trial')} in {duration_text(entry.seconds)}"

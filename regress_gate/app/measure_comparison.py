@@ -14,6 +14,7 @@ from regress_gate.app.measurement_task import MeasurementTask, make_task
 from regress_gate.app.settings import DEFAULT_BLOCKS, MeasurementAmount, ProgressReporter, Settings
 from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE, ExperimentPlan, server_groups
 from regress_gate.bench.experiment.experiment_runner import find_plan_runs
+from regress_gate.bench.fleet.fleet import Fleet
 from regress_gate.errors import ExitCode, InputError, RegressGateError
 from regress_gate.gate.early_stopping import StopDecision, decide_stop
 from regress_gate.gate.planning import RunPlan, plan_runs
@@ -35,10 +36,15 @@ def counted_runs(settings: Settings, task: MeasurementTask) -> list[Run]:
     with open_combined_store(str(settings.store_url.value)) as library:
         own = [
             run
+            for testbed in task.testbed_names
             for version in dict.fromkeys(task.versions.values())
-            for run in library.runs(version=version, testbed=task.testbed.name, suite=suite)
+            for run in library.runs(version=version, testbed=testbed, suite=suite)
         ]
-        recent = library.recent_runs(testbed=task.testbed.name, suite=suite, paired=False, without=own)
+        recent = [
+            run
+            for testbed in task.testbed_names
+            for run in library.recent_runs(testbed=testbed, suite=suite, paired=False, without=own)
+        ]
     runs = {run.key: run for run in (*own, *recent)}
     return runs_that_count(sorted(runs.values(), key=run_order), task.suite.conditions)
 
@@ -78,10 +84,9 @@ def built_version(settings: Settings, task: MeasurementTask, side: str) -> Versi
     """The build that is stored for a side, where what was asked for left something open."""
     wanted = task.versions[side]
     with open_combined_store(str(settings.store_url.value)) as library:
-        runs = library.runs(
-            version=wanted, testbed=task.testbed.name, suite=SuiteRef(task.suite.name, task.suite.version)
-        )
-    return runs[-1].version if runs else wanted
+        suite = SuiteRef(task.suite.name, task.suite.version)
+        runs = [run for each in task.testbed_names for run in library.runs(version=wanted, testbed=each, suite=suite)]
+    return max(runs, key=run_order).version if runs else wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,7 @@ class InterimAnalysis:
                 return decision.text
             took = sum(run.place.seconds or 0.0 for run in held if run.place)
             left = took / len({run.place.block for run in held if run.place}) * (most - made)
+            left /= len(self.task.testbed_names)  # each makes its share
             progress.note(
                 f"after block {made} of at most {most}: {decision.text}, going on (about {duration_text(left)} at most)"
             )
@@ -137,7 +143,7 @@ class InterimAnalysis:
             for side in self.task.versions
         )
         suite = str(self.settings.suite.value or self.task.suite.name)
-        scope = ComparisonScope(left, right, suite, self.task.testbed.name)
+        scope = ComparisonScope(left, right, suite, self.task.testbed_names)
         return decide_stop(self.decide(scope), made=made, most=most)
 
 
@@ -170,17 +176,20 @@ def plan_comparison(
     *,
     decide: DecideComparison | None = None,
     plan_only: bool = False,
+    fleet: Fleet | None = None,
 ) -> PlannedComparison:
     """The blocks that are missing. `decide` is called after each block, to stop early; None: all blocks are made.
 
-    With `plan_only` this machine need not have the suite's accelerator.
+    With `plan_only` this machine need not have the suite's accelerator; with `fleet` it is not measured on.
     """
     versions = {BASELINE: baseline, CANDIDATE: candidate}
-    task = make_task(settings, versions, provisioning, plan_only=plan_only)
+    task = make_task(settings, versions, provisioning, plan_only=plan_only, fleet=fleet)
     if task.versions[BASELINE] == task.versions[CANDIDATE]:
         raise InputError("both sides are one version", todo="use `regress-gate calibrate` for the noise of one version")
     if amount.resume_if_any:
         amount = replace(amount, resume=_is_begun(settings, task), resume_if_any=False)
+    if fleet is not None and amount.resume:
+        fleet.measured |= _hosts_before(settings, task)
     interim = None if decide is None else InterimAnalysis(settings, task, decide)
     plan = plan_blocks(settings, task, amount, stops_early=interim is not None)
     settled = None
@@ -199,6 +208,16 @@ def _is_begun(settings: Settings, task: MeasurementTask) -> bool:
         return False
     with store:
         return find_unfinished(store, task) is not None
+
+
+def _hosts_before(settings: Settings, task: MeasurementTask) -> set[str]:
+    """Testbeds that made blocks of an experiment of the task that was interrupted: some may be gone."""
+    store = find_store(str(settings.store_url.value))
+    if store is None:
+        return set()
+    with store:
+        plan = find_unfinished(store, task)
+        return set() if plan is None else {run.testbed.name for run in find_plan_runs(plan, store)}
 
 
 def measure_comparison(settings: Settings, planned: PlannedComparison, progress: ProgressReporter) -> ComparisonScope:
@@ -227,7 +246,7 @@ def measure_comparison(settings: Settings, planned: PlannedComparison, progress:
         hint = "" if planned.settled is None else " (--all-blocks measures all the same)"
         progress.note(f"{reason}; nothing was measured{hint}")
     refs = Ref.parse(str(built[BASELINE])), Ref.parse(str(built[CANDIDATE]))
-    return ComparisonScope(*refs, str(settings.suite.value or task.suite.name), task.testbed.name)
+    return ComparisonScope(*refs, str(settings.suite.value or task.suite.name), task.testbed_names)
 
 
 def measure_running_comparison(
@@ -250,7 +269,7 @@ def measure_running_comparison(
     if measured.unmeasured:  # its earlier runs do not answer the question
         raise NotMeasuredError(f"{measured.unmeasured[0]} could not be measured: no trial could be used")
     refs = [Ref.parse(str(version)) for version in measured.versions]
-    return ComparisonScope(refs[0], refs[1], measured.suite, measured.testbed)
+    return ComparisonScope(refs[0], refs[1], measured.suite, (measured.testbed,))
 
 
 def plan_blocks(settings: Settings, task: MeasurementTask, amount: MeasurementAmount, *, stops_early: bool) -> RunPlan:
@@ -274,7 +293,7 @@ def _check_measured(settings: Settings, task: MeasurementTask, version: Version)
     """Raises NotMeasuredError for a version of which every run is void, and none failed."""
     with open_combined_store(str(settings.store_url.value)) as store:
         suite = SuiteRef(task.suite.name, task.suite.version)
-        runs = store.runs(version=version, testbed=task.testbed.name, suite=suite)
+        runs = [run for each in task.testbed_names for run in store.runs(version=version, testbed=each, suite=suite)]
     side = make_side(version, runs, task.suite.conditions)
     if not side.counted and not side.failed:
         reason = f": {side.void[-1].reason}" if side.void else ""

@@ -11,6 +11,7 @@ from regress_gate.accelerators.registry import accelerator_matches, unwatched_no
 from regress_gate.app.provisioning import find_build
 from regress_gate.app.settings import DEFAULT_SUITE, ProgressReporter, Settings
 from regress_gate.bench.experiment.experiment_plan import ServerSetting
+from regress_gate.bench.fleet.fleet import Fleet
 from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.bench.machine import conditions
 from regress_gate.bench.machine.fingerprint import fingerprint
@@ -38,22 +39,45 @@ class MeasurementTask:
     """In which servers are started."""
     counter_test: ServerSetting | None = None
     """What servers of the side COUNTER_TEST are given."""
+    fleet: Fleet | None = None
+    """Hosts of one class, each of which makes whole blocks; None: this machine, which `testbed` is."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names and patterns of the testbeds that may make its blocks; empty: `testbed` alone."""
+        return () if self.fleet is None else self.fleet.wanted
+
+    @property
+    def testbed_names(self) -> tuple[str, ...]:
+        """Of the hosts of the fleet that may measure or have measured, or of this machine."""
+        return (self.testbed.name,) if self.fleet is None else self.fleet.names
+
+    @property
+    def place(self) -> str:
+        """What its plans have as their testbed."""
+        return ", ".join(self.hosts) or self.testbed.name
 
 
 def make_task(
-    settings: Settings, versions: Mapping[str, str], provisioning: ProvisionConfig, *, plan_only: bool = False
+    settings: Settings,
+    versions: Mapping[str, str],
+    provisioning: ProvisionConfig,
+    *,
+    plan_only: bool = False,
+    fleet: Fleet | None = None,
 ) -> MeasurementTask:
-    """The suite, this machine, and the builds that the refs mean now. Raises InputError for a suite that cannot be
-    sent as it is, or is made for another accelerator than this machine's."""
+    """The suite, this machine or the first host of the fleet, and the builds that the refs mean now. Raises InputError
+    for a suite that cannot be sent as it is, or is made for another accelerator than the machine's."""
     suite = load_suite(str(settings.suite.value or DEFAULT_SUITE))
     load_workloads(suite)
-    testbed = fingerprint(settings.testbed.value, accelerator=suite.accelerator)
+    own = None if fleet is None else fleet.testbeds[0]
+    testbed = own or fingerprint(settings.testbed.value, accelerator=suite.accelerator)
     _check_accelerator(suite, testbed, settings.deployment.accelerator, plan_only=plan_only)
     builds = {
         side: find_build(text, settings, provisioning, accelerator=testbed.accelerator)
         for side, text in versions.items()
     }
-    return MeasurementTask(suite, testbed, builds, provisioning, settings.environment)
+    return MeasurementTask(suite, testbed, builds, provisioning, settings.environment, fleet=fleet)
 
 
 def _check_accelerator(suite: Suite, testbed: Testbed, declared: str | None, *, plan_only: bool) -> None:

@@ -19,8 +19,9 @@ from regress_gate.cli.options import (
     decision_options,
     deployment_fact_options,
     deployment_options,
+    fleet_option,
+    fleet_place_options,
     measure_options,
-    place_options,
     provision_options,
     provisioning_from,
     section,
@@ -74,7 +75,7 @@ def _check_price(context: click.Context, option: click.Parameter, price: float |
     click.option("--no-keep", is_flag=True, help="Do not keep the result in the store, for `site`."),
 )
 @decision_options
-@place_options
+@fleet_place_options
 @comparison_options
 @section(
     MEASURING,
@@ -88,6 +89,7 @@ def _check_price(context: click.Context, option: click.Parameter, price: float |
     ),
 )
 @measure_options
+@fleet_option
 @section(
     PROVISIONING,
     click.option("--url", "urls", multiple=True, help="With --measure: servers that run, BASE's and then CAND's."),
@@ -105,6 +107,7 @@ def compare(
     measure: bool,
     all_blocks: bool,
     attribute: bool,
+    on: str | None,
     urls: tuple[str, ...],
     plan_only: bool,
     format_: str,
@@ -131,6 +134,9 @@ def compare(
             "--attribute starts servers with other settings, and those of --url run already",
             todo="give --serve-command in place of --url",
         )
+    if on is not None and (urls or attribute or not (measure or plan_only)):
+        what = "--url" if urls else "--attribute" if attribute else "a comparison of stored runs"
+        raise InputError(f"{what} is not measured on a fleet", where="--on", todo="leave --on out, or give --measure")
     amount = amount_from(options)
     if attribute and amount.resume:  # the comparison, or one of its counter-tests
         amount = replace(amount, resume=False, resume_if_any=True)
@@ -148,7 +154,7 @@ def compare(
         if outputs:
             raise InputError("--plan prints a plan and writes no file", where="--output", todo="leave it out")
     files = parse_outputs(outputs, *OF_A_REPORT, format_=format_)
-    scope = ComparisonScope(Ref.parse(baseline), Ref.parse(candidate), settings.suite.value, settings.testbed.value)
+    scope = ComparisonScope(Ref.parse(baseline), Ref.parse(candidate), settings.suite.value, settings.testbeds.value)
     decide = partial(
         compare_stored,
         settings,
@@ -164,6 +170,7 @@ def compare(
         # Measuring imports the HTTP client and the provisioners.
         from regress_gate.app import measure_comparison as measuring
         from regress_gate.app.attribution import Attribution, starts_of_counter_test
+        from regress_gate.app.fleet import open_fleet
 
         if urls and not plan_only:
             if all_blocks:
@@ -171,15 +178,20 @@ def compare(
             with progress_on_stderr(quiet=quiet) as progress:
                 scope = measuring.measure_running_comparison(settings, baseline, candidate, urls, amount, progress)
         else:
-            planned = measuring.plan_comparison(
-                settings,
-                baseline,
-                candidate,
-                amount,
-                provisioning_from(flags, settings),
-                decide=None if all_blocks else decide,
-                plan_only=plan_only,
-            )
+            with progress_on_stderr(quiet=quiet) as progress, open_fleet(settings, on, progress) as fleet:
+                planned = measuring.plan_comparison(
+                    settings,
+                    baseline,
+                    candidate,
+                    amount,
+                    provisioning_from(flags, settings),
+                    decide=None if all_blocks else decide,
+                    plan_only=plan_only,
+                    fleet=fleet,
+                )
+                if not plan_only:
+                    attribution = Attribution.begin(settings, planned) if attribute else None
+                    scope = measuring.measure_comparison(settings, planned, progress)
             if plan_only:
                 from regress_gate.app.recorded_traffic import suite_traces  # with the load client
                 from regress_gate.report.views.planning_view import PlanView  # with the statistics
@@ -187,12 +199,9 @@ def compare(
                 task = planned.task
                 starts = starts_of_counter_test(task, amount) if attribute else None
                 suite, versions = f"{task.suite.name}@{task.suite.version}", tuple(map(str, task.versions.values()))
-                traces, testbed = suite_traces(task.suite), task.testbed.name
-                print_view(PlanView(versions, suite, testbed, planned.plan, amount.budget, starts, traces), format_)
+                traces = suite_traces(task.suite)
+                print_view(PlanView(versions, suite, task.place, planned.plan, amount.budget, starts, traces), format_)
                 return ExitCode.PASS
-            attribution = Attribution.begin(settings, planned) if attribute else None
-            with progress_on_stderr(quiet=quiet) as progress:
-                scope = measuring.measure_comparison(settings, planned, progress)
     elif urls or all_blocks or attribute:
         flag = "--url" if urls else "--all-blocks" if all_blocks else "--attribute"
         raise InputError(f"{flag} is for measuring", todo="give --measure too")

@@ -83,6 +83,19 @@ place_options = section(
 """--suite and --testbed."""
 
 
+fleet_place_options = section(
+    "Which runs",
+    click.option("--suite", metavar="NAME[@VERSION]", help="Suite, or the YAML file of one."),
+    click.option(
+        "--testbed",
+        multiple=True,
+        metavar="NAME",
+        help="Testbed the runs were made on; several, or 'h100-*', for hosts of one class (repeatable).",
+    ),
+)
+"""The same for commands that take runs of several testbeds."""
+
+
 deployment_options = section(
     "Your deployment",
     click.option(
@@ -299,6 +312,13 @@ def search_amount_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--budget", type=Duration(), help="Begin no run that would end later (3h); refuse what takes more."
     )
     return section(MEASURING, _TRIALS, _DRIVER)(section(TIME, budget, _READY, _WAIT)(command))
+
+
+fleet_option = section(
+    MEASURING,
+    click.option("--on", metavar="ENGINE", help="Measure on the hosts of ray or ray://HEAD, not on this machine."),
+)
+"""--on."""
 
 
 provision_options = section(

@@ -13,7 +13,7 @@ from regress_gate.report.views.list_view import printable
 from regress_gate.text import duration_text
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
 
 BAR_AFTER = 1.0
@@ -63,6 +63,7 @@ class _LineProgress:
 
     def __init__(self) -> None:
         self._said = ""
+        self._said_by: dict[str, str | None] = {}
         self._until: float | None = None
 
     def say(self, text: str) -> None:
@@ -73,6 +74,14 @@ class _LineProgress:
 
     def requests(self, what: str, sent: int, total: int) -> None:  # noqa: ARG002 - the protocol's
         self.say(f"measuring {what}")
+
+    def host(self, name: str, text: str | None) -> None:
+        # Without the count of requests, which changes every second.
+        step = None if text is None else text.rpartition(", ")[0] if text.endswith(" requests") else text
+        if step != self._said_by.get(name):
+            self._said_by[name] = step
+            if step is not None:
+                click.echo(printable(f"{name}: {step}"), err=True)
 
     def note(self, text: str) -> None:
         click.echo(printable(text), err=True)
@@ -87,6 +96,7 @@ class _BarProgress:
     def __init__(self, bar: "Progress") -> None:
         self._bar = bar
         self._task = bar.add_task("", total=None)
+        self._hosts: dict[str, TaskID] = {}
         self._until: float | None = None
 
     def say(self, text: str) -> None:
@@ -94,6 +104,17 @@ class _BarProgress:
 
     def requests(self, what: str, sent: int, total: int) -> None:
         self._bar.update(self._task, description=self._described(what), total=total, completed=sent)
+
+    def host(self, name: str, text: str | None) -> None:
+        from rich.markup import escape  # as above
+
+        task = self._hosts.pop(name, None) if text is None else self._hosts.get(name)
+        if text is None and task is not None:
+            self._bar.remove_task(task)
+        elif text is not None:
+            if task is None:
+                task = self._hosts[name] = self._bar.add_task("", total=None)
+            self._bar.update(task, description=escape(printable(f"{name}: {text}")))
 
     def note(self, text: str) -> None:
         self._bar.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)

@@ -9,6 +9,7 @@ from regress_gate.cli.options import (
     CONTEXT,
     SectionedCommand,
     amount_from,
+    fleet_option,
     measure_options,
     parse_testbed_facts,
     provision_options,
@@ -34,6 +35,7 @@ from regress_gate.text import plural
 )
 @click.option("--testbed", metavar="NAME", help="Name of this machine; default: its host's, and its GPU's.")
 @measure_options
+@fleet_option
 @provision_options
 @section(
     "A server that already runs",
@@ -48,6 +50,7 @@ from regress_gate.text import plural
 def run(
     version: str,
     url: str | None,
+    on: str | None,
     facts: tuple[str, ...],
     label: str | None,
     allow_remote: bool,
@@ -64,6 +67,7 @@ def run(
     # Measuring imports the HTTP client and the provisioners: --help does not need them.
     from regress_gate.app.experiment import measure_version
     from regress_gate.app.external_servers import ServerTarget, measure_servers
+    from regress_gate.app.fleet import open_fleet
 
     amount = amount_from(options)
     settings = settings_from(options)
@@ -72,13 +76,15 @@ def run(
         for flag, given in (("--testbed-fact", facts), ("--run", label), ("--allow-remote", allow_remote)):
             if given:
                 raise InputError(f"{flag} is for servers that already run", todo="give --url too")
-        with progress_on_stderr(quiet=quiet) as progress:
-            measured = measure_version(settings, version, amount, provisioning, progress)
+        with progress_on_stderr(quiet=quiet) as progress, open_fleet(settings, on, progress) as fleet:
+            measured = measure_version(settings, version, amount, provisioning, progress, fleet=fleet)
         click.echo(
             f"stored {plural(measured.counted, 'run')} of {measured.version} on {measured.plan.testbed}, "
             f"{measured.plan.suite} ({measured.plan.experiment})"
         )
         return ExitCode.PASS if measured.is_complete else ExitCode.COULD_NOT_MEASURE
+    if on is not None:
+        raise InputError("a server that already runs is measured from here", where="--on", todo="leave --on out")
     target = ServerTarget(Version.parse(version), url, label)
     with progress_on_stderr(quiet=quiet) as progress:
         servers = measure_servers(

@@ -40,6 +40,8 @@ class ExperimentEnd(StrEnum):
     """The missing runs were void at every attempt."""
     FAILING = "failing"
     """One side failed MAX_FAILED_RUNS times in a row, or a counter-test once."""
+    LOST = "lost"
+    """The missing blocks were lost with their hosts at every attempt."""
     STOPPED = "stopped"
     """The interim analysis after a block stopped it."""
 
@@ -149,7 +151,7 @@ class _ExperimentLoop:
                 self._stored.append(entry)
                 if self._control.on_stored is not None:
                     self._control.on_stored(entry, wanted - len(units) + 1, wanted)
-            if _is_failing(self._stored):
+            if is_failing(self._stored):
                 return self._outcome(ExperimentEnd.FAILING, len(units) - 1)
             held = find_plan_runs(self._plan, self._store)
         if lacking := self._missing_units(held, {}):
@@ -163,7 +165,7 @@ class _ExperimentLoop:
     def _ending_before_block(self, units: Sequence[Sequence[Slot]], held: Sequence[Run]) -> ExperimentOutcome | None:
         """The outcome if no further block may begin: stopped by the interim analysis, or out of budget."""
         block, until = units[0][0].block, self._control.until
-        whole = _complete_blocks(self._plan, self._groups, self._usable_runs(held))
+        whole = complete_blocks(self._plan, self._groups, self._usable_runs(held))
         is_due = bool(whole) if self._block is None else self._block in whole
         if self._control.after_block is not None and is_due and (why := self._control.after_block()) is not None:
             self._store.end_experiment(self._plan.experiment, datetime.now(UTC))
@@ -201,7 +203,7 @@ class _ExperimentLoop:
         return [run for run in held if self._why_void(run) is None]
 
     def _why_void(self, run: Run) -> str | None:
-        return self._control.why_void(run) or _missing_trials(run, self._plan, self._groups, self._setup.levels)
+        return self._control.why_void(run) or missing_trials(run, self._plan, self._groups, self._setup.levels)
 
     def _outcome(self, ending: ExperimentEnd, missing: int, why: str | None = None) -> ExperimentOutcome:
         return ExperimentOutcome(ending, tuple(self._stored), missing, why)
@@ -210,9 +212,8 @@ class _ExperimentLoop:
 def find_plan_runs(plan: ExperimentPlan, store: Repository) -> list[Run]:
     """All stored runs of the plan, also those that do not count."""
     suites = dict.fromkeys(plan.suite_of(side) for side in plan.versions)
-    return [
-        run for suite in suites for run in store.experiment_runs(plan.experiment, testbed=plan.testbed, suite=suite)
-    ]
+    testbed = None if plan.hosts else plan.testbed
+    return [run for suite in suites for run in store.experiment_runs(plan.experiment, testbed=testbed, suite=suite)]
 
 
 def _with_place(made: MadeRun, plan: ExperimentPlan, way: str | None, seconds: float) -> MadeRun:
@@ -237,17 +238,17 @@ def _mark_void(made: Sequence[MadeRun], reasons: Sequence[str | None]) -> list[M
     ]
 
 
-def _complete_blocks(plan: ExperimentPlan, groups: Mapping[str, ServerGroup], counted: Sequence[Run]) -> set[int]:
+def complete_blocks(plan: ExperimentPlan, groups: Mapping[str, ServerGroup], counted: Sequence[Run]) -> set[int]:
     """Blocks whose runs all count and have trials. A comparison leaves out the others."""
     made = {_slot_key(run) for run in counted if run.failure is None}
     return {
         block
-        for block in range(1, plan.blocks + 1)
+        for block in plan.block_numbers
         if all((block, side, group) in made for side in plan.versions for group in groups)
     }
 
 
-def _missing_trials(
+def missing_trials(
     run: Run, plan: ExperimentPlan, groups: Mapping[str, ServerGroup], levels: Mapping[str, Sequence[float]]
 ) -> str | None:
     """Why a run has too few valid trials, because the client was the bottleneck; None if it has all."""
@@ -265,7 +266,8 @@ def _slot_key(run: Run) -> SlotKey | None:
     return None if run.place is None else (run.place.block, run.place.side, run.place.group)
 
 
-def _is_failing(stored: Sequence[StoredRun]) -> bool:
+def is_failing(stored: Sequence[StoredRun]) -> bool:
+    """Whether the last runs of one side failed, so often that more would show the same."""
     for side in {each.made.slot.side for each in stored}:
         # A setting that a server does not start with is no evidence about its version: once is enough.
         limit = 1 if side == COUNTER_TEST else MAX_FAILED_RUNS

@@ -1,0 +1,63 @@
+"""The fleet that `--on` names: its engine, and its hosts as testbeds of one class."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from regress_gate.app.settings import DEFAULT_SUITE, ProgressReporter, Settings
+from regress_gate.bench.fleet.block_task import BlockTask
+from regress_gate.bench.fleet.executor import FleetExecutor
+from regress_gate.bench.fleet.fleet import Fleet
+from regress_gate.bench.fleet.ray_executor import RayExecutor
+from regress_gate.errors import InputError
+from regress_gate.gate.comparison_choice import check_one_class
+from regress_gate.model.testbed import is_wanted_testbed
+from regress_gate.suites import load_suite
+from regress_gate.text import did_you_mean, plural
+
+WORKER = "regress_gate.app.block_worker"
+"""The module that hosts start."""
+
+
+def check_engine(on: str) -> str:
+    """What `--on` was given, if it names an engine. Raises InputError for anything else."""
+    engine, _, head = on.partition("://")
+    if engine == "ray" and (head or "://" not in on):
+        return on
+    raise InputError(f"{on!r} is no engine{did_you_mean(on, ['ray'])}", where="--on", todo="write ray or ray://HEAD")
+
+
+@contextmanager
+def open_fleet(settings: Settings, on: str | None, progress: ProgressReporter) -> Iterator[Fleet | None]:
+    """The hosts that the settings' testbeds name, all if none, once each has said which machine it is; None: no engine
+    is asked for, and this machine measures.
+
+    Raises FleetError if the engine or every host cannot be used, InputError if the hosts are not of one class.
+    """
+    if on is None:
+        yield None
+        return
+    suite = load_suite(str(settings.suite.value or DEFAULT_SUITE))
+    executor = make_executor(on, suite.accelerator)
+    document = suite.model_dump(mode="json")
+    wanted = tuple(settings.testbeds.value) or ("*",)
+    fleet = Fleet(
+        executor,
+        wanted,
+        lambda host: BlockTask(suite=document, testbed=host.testbed).as_text(),
+        lambda name: is_wanted_testbed(name, wanted),
+        check_one_class,
+        progress,
+    )
+    try:
+        progress.say(f"asking the hosts of {on} what they are")
+        fleet.survey()
+        names = ", ".join(testbed.name for testbed in fleet.testbeds)
+        progress.note(f"measuring on {plural(len(fleet.testbeds), 'host')} of {on}: {names}")
+        yield fleet
+    finally:
+        fleet.close()
+
+
+def make_executor(on: str, accelerator: str | None) -> FleetExecutor:
+    """The engine that `--on` names, for a suite that uses `accelerator`."""
+    return RayExecutor(check_engine(on).partition("://")[2], accelerator, WORKER)

@@ -1,0 +1,200 @@
+"""The hosts of a fleet: which there are, what each is as a testbed, and what each does now.
+
+Hosts may come and go while an experiment runs. A host that cannot measure is left out, with the reason.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from regress_gate.bench.fleet.block_task import BlockResult
+from regress_gate.bench.fleet.executor import FleetError, FleetExecutor, FleetHost, TaskReport, TaskState
+from regress_gate.errors import InputError
+from regress_gate.model.testbed import Testbed
+from regress_gate.text import natural_key
+
+SURVEY_WITHIN = 300.0
+"""Seconds within which the hosts have to say which machines they are, before a plan is made."""
+_POLL = 0.2
+_LIST_EVERY = 5.0
+"""Seconds between two looks at the engine's list of hosts."""
+HOST_LOSSES = 3
+"""Tasks that a host loses one after the other until it is left out."""
+LOSS_REST = 15.0
+"""Seconds after a loss in which a host gets no block, so that others make it."""
+
+
+class FleetProgress(Protocol):
+    def host(self, name: str, text: str | None) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def warn(self, text: str) -> None: ...
+
+
+@dataclass(slots=True)
+class FleetMember:
+    """A host and what it does now."""
+
+    host: FleetHost
+    testbed: Testbed | None = None
+    """None until the host has said it."""
+    handle: Any = None
+    """Of the task that it makes now; None: none."""
+    block: int | None = None
+    """The block that it makes now; None: it says which machine it is, or does nothing."""
+    attempt: int = 0
+    losses: int = 0
+    """Tasks that it lost since it last had a result."""
+    rests_until: float = 0.0
+    """Gets no block before (time.monotonic): an engine needs time to notice that a host is gone."""
+    left_out: str | None = None
+    """Why it gets no more blocks."""
+
+    @property
+    def name(self) -> str:
+        return self.testbed.name if self.testbed is not None else self.host.testbed or self.host.id
+
+
+class Fleet:
+    """`survey_task` makes the task by which a host says which machine it is; `is_wanted` says, by its name, whether it
+    was asked for; `check` raises InputError for one that does not belong to the others."""
+
+    def __init__(
+        self,
+        executor: FleetExecutor,
+        wanted: tuple[str, ...],
+        survey_task: Callable[[FleetHost], str],
+        is_wanted: Callable[[str], bool],
+        check: Callable[[Sequence[Testbed]], None],
+        progress: FleetProgress,
+    ) -> None:
+        self.executor = executor
+        self.wanted = wanted
+        self.progress = progress
+        self.members: list[FleetMember] = []
+        self.measured: set[str] = set()
+        """Names of hosts of which blocks are stored, also of those that are gone."""
+        self._survey_task = survey_task
+        self._is_wanted = is_wanted
+        self._check = check
+        self._listed = float("-inf")
+        self._is_surveyed = False
+
+    @property
+    def testbeds(self) -> list[Testbed]:
+        """Of the hosts that may measure, by name."""
+        known = {each.testbed.name: each.testbed for each in self.members if each.testbed and not each.left_out}
+        return [known[name] for name in sorted(known, key=natural_key)]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the testbeds that may measure or have measured."""
+        return tuple(sorted({*(each.name for each in self.testbeds), *self.measured}, key=natural_key))
+
+    @property
+    def left_out(self) -> str:
+        """The hosts that may not measure, and why, in one line."""
+        return "; ".join(dict.fromkeys(f"{each.name}: {each.left_out}" for each in self.members if each.left_out))
+
+    def survey(self) -> None:
+        """Wait until every host has said which machine it is. Raises FleetError if none can be used, InputError if they
+        are not of one class."""
+        deadline = time.monotonic() + SURVEY_WITHIN
+        self.refresh()
+        while any(each.handle is not None for each in self.members) and time.monotonic() < deadline:
+            time.sleep(_POLL)
+            self.refresh()
+        for each in self.members:
+            if each.handle is not None:
+                self.leave_out(each, f"did not answer within {SURVEY_WITHIN:.0f} seconds")
+        if not self.testbeds:
+            asked = "" if self.wanted == ("*",) else f" that is {' or '.join(self.wanted)}"
+            raise FleetError(f"the engine has no host{asked}" + (f" ({self.left_out})" if self.left_out else ""))
+        self._check(self.testbeds)
+        self._is_surveyed = True
+
+    def refresh(self) -> None:
+        """See which hosts there are, and what new ones say. Those with a block are the loop's."""
+        if time.monotonic() - self._listed >= _LIST_EVERY:
+            self._list_hosts()
+        for member in [each for each in self.members if each.handle is not None and each.block is None]:
+            report = self.executor.look(member.handle)
+            if report.state is not TaskState.RUNNING:
+                self.executor.cancel(member.handle)
+                member.handle = None
+                self._hear(member, report)
+
+    def _list_hosts(self) -> None:
+        found = {host.id: host for host in self.executor.hosts()}
+        self._listed = time.monotonic()
+        # A host that is gone stays while it has a task: what became of it is still asked for.
+        self.members = [each for each in self.members if each.host.id in found or each.handle is not None]
+        known = {each.host.id for each in self.members}
+        for host in found.values():
+            if host.id not in known and (host.testbed is None or self._is_wanted(host.testbed)):
+                handle = self.executor.submit(host, self._survey_task(host), "survey", alone=False)
+                self.members.append(FleetMember(host, handle=handle))
+
+    def _hear(self, member: FleetMember, report: TaskReport) -> None:
+        """What a host says of itself."""
+        if report.state is TaskState.LOST:
+            self.note_loss(member, report.text)
+            return
+        result = BlockResult.from_text(report.text, member.host.id)
+        others = self.testbeds
+        member.testbed = result.testbed
+        if result.testbed is None:
+            self.leave_out(member, result.error or "does not say which machine it is")
+        elif not self._is_wanted(result.testbed.name):
+            member.left_out = "was not asked for"
+        elif others and self._is_surveyed:
+            try:
+                self._check([others[0], result.testbed])
+            except InputError as error:
+                self.leave_out(member, error.what)
+
+    def note_loss(self, member: FleetMember, why: str) -> None:
+        """A task of it was lost: it gets another, but not for ever."""
+        member.losses += 1
+        member.rests_until = time.monotonic() + LOSS_REST
+        if member.losses >= HOST_LOSSES:
+            self.leave_out(member, f"lost {member.losses} tasks one after the other, the last because {why}")
+        elif member.testbed is None:
+            handle = self.executor.submit(member.host, self._survey_task(member.host), "survey", alone=False)
+            member.handle = handle
+
+    def leave_out(self, member: FleetMember, why: str) -> None:
+        """Give it no more blocks."""
+        member.left_out = why
+        self.progress.warn(f"{member.name} is left out: {why}")
+
+    def idle(self) -> list[FleetMember]:
+        """Hosts that can take a block: at most one for each testbed, even where a lost host is back under another id
+        before the engine has noticed the loss."""
+        busy = {each.name for each in self.members if each.block is not None}
+        free: dict[str, FleetMember] = {}
+        for member in self.members:
+            is_free = member.handle is None and not member.left_out and member.rests_until <= time.monotonic()
+            if member.testbed and is_free and member.name not in busy:
+                free.setdefault(member.name, member)
+        return [free[name] for name in sorted(free, key=natural_key)]
+
+    @property
+    def may_have_hosts(self) -> bool:
+        """Whether any host is there that is not left out."""
+        return any(not each.left_out for each in self.members)
+
+    def release(self, member: FleetMember) -> None:
+        """End its task, if it has one."""
+        if member.handle is not None:
+            self.executor.cancel(member.handle)
+        member.handle = member.block = None
+        self.progress.host(member.name, None)
+
+    def close(self) -> None:
+        """End all tasks and give the engine back."""
+        for member in self.members:
+            self.release(member)
+        self.executor.close()

@@ -1,0 +1,41 @@
+"""Blocks on several hosts, each a real worker process: each once, whatever becomes of the workers."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.fleet.conftest import FleetLab
+from tests.fleet.local_executor import LocalExecutor, LocalTask, kill_worker
+
+pytestmark = pytest.mark.slow
+
+
+def test_each_block_is_made_whole_by_one_host(lab: FleetLab, engine: Callable[..., LocalExecutor]) -> None:
+    executor = engine("a", "b")
+    made = lab("run", "0.19.0", "--runs", "4")
+    assert made.code == 0
+    assert sorted(run.place.block for run in lab.runs() if run.place) == [1, 2, 3, 4]
+    assert {run.testbed.name for run in lab.runs()} == {"a", "b"}
+    assert executor.closed
+    assert lab.servers() == []
+
+
+def test_a_worker_that_is_killed_leaves_no_server_and_its_block_is_made_again(
+    lab: FleetLab, engine: Callable[..., LocalExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = engine("a", "b")
+    killed: list[LocalTask] = []
+    look = executor.look
+
+    def kill_first(task: LocalTask) -> object:
+        if task.name != "survey" and not killed and lab.servers():
+            killed.append(task)
+            kill_worker(task)
+        return look(task)
+
+    monkeypatch.setattr(executor, "look", kill_first)
+    made = lab("run", "0.19.0", "--runs", "2")
+    assert made.code == 0
+    assert "was lost on" in made.err
+    assert sorted(run.place.block for run in lab.runs() if run.place) == [1, 2]
+    assert lab.servers() == []
