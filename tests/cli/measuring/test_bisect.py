@@ -267,6 +267,7 @@ def test_a_search_that_is_killed_again_and_again_goes_on_and_makes_no_run_twice(
             process.communicate(timeout=60)
         before = len(lab.runs())
     done = lab(*SEARCH, "--metric", "tpot_median", "--format", "json")
+    assert done.out, done.err
     code, found = done.code, json.loads(done.out)
     assert (code, found["first_bad"]["version"]) == (ExitCode.PASS, "0.20.5")
     assert len(lab.runs()) == before + found["stages"][0]["runs_made"] <= 20
