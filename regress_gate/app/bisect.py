@@ -270,7 +270,7 @@ def _search(search: _Search, until: float | None, progress: ProgressReporter) ->
         progress.note(_next_text(state, choice))
         before = len(_stored_runs(search)[0])
         try:
-            _measure(search, version, until, progress)
+            has_new_run = _measure(search, version, until, progress)
         except ProvisionError as error:
             in_a_row += 1
             if choice.position in (0, len(search.row) - 1) or in_a_row >= _FAILED_IN_A_ROW:
@@ -279,7 +279,8 @@ def _search(search: _Search, until: float | None, progress: ProgressReporter) ->
             progress.note(f"{version} cannot be measured and is left out: {one_line(str(error))}")
             continue
         in_a_row = 0
-        _check_counted(search, version, before)
+        if has_new_run:
+            _check_counted(search, version, before)
     return SearchStage(search.kind, state, end, len(state.runs) - begun)
 
 
@@ -289,8 +290,9 @@ def _next_text(state: SearchState, choice: NextRun) -> str:
     return f"run {len(state.runs) + 1}: {state.row[choice.position].version} ({_GOALS[choice.goal]}{width})"
 
 
-def _measure(search: _Search, version: Version, until: float | None, progress: ProgressReporter) -> None:
-    """One server start, stored. Goes on with one that was interrupted."""
+def _measure(search: _Search, version: Version, until: float | None, progress: ProgressReporter) -> bool:
+    """One server start, stored. Goes on with one that was interrupted. False where that one lacked nothing any more: it
+    was interrupted after its run was stored, and has ended now."""
     task = replace(search.task, versions={SINGLE: version})
     store = find_store(str(search.settings.store_url.value))
     begun = None
@@ -306,6 +308,7 @@ def _measure(search: _Search, version: Version, until: float | None, progress: P
         raise NotMeasuredError(
             f"{version} could not be measured: the machine was not quiet; run the same command again to go on"
         )
+    return bool(measured.outcome.stored)
 
 
 def _check_counted(search: _Search, version: Version, before: int) -> None:

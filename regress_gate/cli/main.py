@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "site": ("regress_gate.cli.site:site", "A static dashboard of everything that is stored."),
     "watch": ("regress_gate.cli.watch:watch", "Look for new builds, measure them, follow what got worse."),
     "bisect": ("regress_gate.cli.bisect:bisect", "Find the build that brought a change, in few runs."),
-    "fleet": ("regress_gate.cli.fleet:fleet", "Several hosts: manifests."),
+    "fleet": ("regress_gate.cli.fleet:fleet", "Several hosts: their noise and levels, and manifests."),
     "detect": ("regress_gate.cli.detect:detect", "Change points in any CSV or JSON table; needs no store."),
     "issues": ("regress_gate.cli.issues:issues", "Known issues: list, show, lint, sync, verify, discover, new."),
     "waive": ("regress_gate.cli.waive:waive", "Dated, owned, capped permissions to pass."),

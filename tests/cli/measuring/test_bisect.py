@@ -20,7 +20,7 @@ from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.errors import ExitCode
 from regress_gate.model.run import BlockPosition, Run, RunFailure, SuiteRef
 from regress_gate.stats.search_length import expect_runs
-from regress_gate.store.repository import open_store
+from regress_gate.store.repository import Repository, open_store
 from tests.cli.measuring.test_interrupted import check_whole, read_until
 from tests.factories.runs import make_trial
 from tests.fake_github.server import GitHub, serving, sha
@@ -274,6 +274,23 @@ def test_a_search_that_is_killed_again_and_again_goes_on_and_makes_no_run_twice(
     for run in lab.runs():
         check_whole([run])
     assert lab.servers() == []
+
+
+@pytest.mark.slow
+def test_a_search_that_was_killed_between_a_run_and_the_end_of_its_experiment_goes_on(lab, monkeypatch):
+    def die(*_):
+        raise KeyboardInterrupt
+
+    lab.behave({version: SLOWER if at >= 5 else [] for at, version in enumerate(VERSIONS)})
+    lab.simulate_load()
+    with monkeypatch.context() as patched:
+        patched.setattr(Repository, "end_experiment", die)
+        assert lab(*SEARCH, "--metric", "tpot_median").code == ExitCode.INTERRUPTED
+    assert len(lab.runs()) == 1
+    done = lab(*SEARCH, "--metric", "tpot_median", "--format", "json")
+    assert done.out, done.err
+    assert json.loads(done.out)["first_bad"]["version"] == "0.20.5"
+    assert len(lab.runs()) == 1 + json.loads(done.out)["stages"][0]["runs_made"]
 
 
 # Among commits
