@@ -4,7 +4,7 @@ import hashlib
 import shutil
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from regress_gate.model.version import Version
 from regress_gate.paths import logs_directory
 from regress_gate.store.baseline_file import baseline_file_name, dump_baseline, load_baseline
 from regress_gate.store.comparisons import of_holding
-from regress_gate.store.repository import Repository, open_store
+from regress_gate.store.repository import Repository, find_store, open_store
 from regress_gate.store.store_interface import AddedRuns, Expired, Holding
 from regress_gate.suites import find_shipped_suite
 from regress_gate.text import plural, slugify
@@ -131,20 +131,64 @@ def export_to_branch(
     from regress_gate.publish.data_branch import FOLDER, DataBranch, append_files
 
     client, repository = repository_client(environment)
-    target, files, void = DataBranch(repository, branch), {}, 0
+    target, void = DataBranch(repository, branch), 0
+    files: dict[str, str] = {}
     with open_store(str(settings.store_url.value), create=False) as store:
         for holding in _selected(store, settings, version):
             kept, left_out = _runs_of(store, holding, undisturbed=undisturbed)
             void += left_out
-            folder = baseline_file_name(holding.version, holding.testbed, holding.suite).removesuffix(".json")
-            for run in kept:
-                text = dump_baseline([run])
-                # Two machines may give two runs the same label.
-                digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-                files[f"{FOLDER}{folder}/{slugify(run.label)[:80]}-{digest}.json"] = text
+            files |= {f"{FOLDER}{name}": text for name, text in _files_of_runs(holding, kept)}
     with client:
         added = append_files(client, target, files, f"Add {plural(len(files), 'run')}")
     return SharedRuns(len(files), added, void)
+
+
+def _files_of_runs(holding: Holding, runs: Iterable[Run]) -> Iterator[tuple[str, str]]:
+    """Name and text of a file for each run. Equal runs have the same name, and different runs different ones."""
+    folder = baseline_file_name(holding.version, holding.testbed, holding.suite).removesuffix(".json")
+    for run in runs:
+        text = dump_baseline([run])
+        # Two machines may give two runs the same label.
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        yield f"{folder}/{slugify(run.label)[:80]}-{digest}.json", text
+
+
+SPOOL_STORE = ".store.db"
+"""The store of a spool, by which a measurement goes on. `import` passes it over, as all hidden files."""
+
+
+@contextmanager
+def spooled(settings: Settings, spool: Path) -> Iterator[Settings]:
+    """The settings to measure with, so that the runs lie in files of the directory `spool` at the end, however it ends:
+    one for each, for `import` on a machine that has the store.
+
+    Raises InputError for a directory that cannot be written to, and where a store is named as well.
+    """
+    if settings.store_flag is not None:
+        raise InputError("a spool is measured into, not a store", where="--spool", todo="leave --store out")
+    try:
+        spool.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made ({error.strerror})", where=spool) from None
+    own = replace(settings, store_flag=str((spool / SPOOL_STORE).absolute()))
+    try:
+        yield own
+    finally:
+        _write_spool(str(own.store_url.value), spool)
+
+
+def _write_spool(url: str, spool: Path) -> None:
+    """Write the runs that have no file yet. A file is whole or not there."""
+    store = find_store(url)
+    if store is None:
+        return
+    with store:
+        for holding in store.inventory():
+            for name, text in _files_of_runs(holding, _runs_of(store, holding, undisturbed=False)[0]):
+                path = spool / name
+                path.parent.mkdir(exist_ok=True)
+                if not path.exists():
+                    write_output_file(path, text)
 
 
 def import_from_branch(settings: Settings, branch: str, environment: Mapping[str, str]) -> tuple[AddedRuns, str]:

@@ -1,5 +1,6 @@
 """`regress-gate calibrate`: measure a version against itself, to know the noise of the measurement."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,11 +10,13 @@ from regress_gate.cli.options import (
     SectionedCommand,
     amount_from,
     measure_options,
+    measuring_settings,
     noise_options,
     place_options,
     provision_options,
     provisioning_from,
     settings_from,
+    spool_option,
     store_options,
 )
 from regress_gate.cli.output import deliver_view, parse_outputs
@@ -33,6 +36,7 @@ from regress_gate.report import OF_A_REPORT
 @noise_options
 @place_options
 @measure_options
+@spool_option
 @provision_options
 @store_options
 def calibrate(
@@ -40,6 +44,7 @@ def calibrate(
     format_: str,
     outputs: tuple[str, ...],
     figure: str | None,
+    spool: Path | None,
     quiet: bool,
     verbose: int,  # noqa: ARG001 - main looks for -vv itself
     **options: Any,
@@ -56,7 +61,7 @@ def calibrate(
 
     files = parse_outputs(outputs, *OF_A_REPORT, format_=format_)
     amount = amount_from(options)
-    settings = settings_from(options)
+    settings = measuring_settings(settings_from(options), spool)
     provisioning = provisioning_from(options, settings)
     with progress_on_stderr(quiet=quiet) as progress:
         summary = calibrate_version(settings, version, amount, provisioning, progress)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from math import isnan
+from pathlib import Path
 from typing import Any
 
 import click
@@ -22,10 +23,12 @@ from regress_gate.cli.options import (
     fleet_option,
     fleet_place_options,
     measure_options,
+    measuring_settings,
     provision_options,
     provisioning_from,
     section,
     settings_from,
+    spool_option,
     store_options,
 )
 from regress_gate.cli.output import deliver, parse_outputs
@@ -90,6 +93,7 @@ def _check_price(context: click.Context, option: click.Parameter, price: float |
 )
 @measure_options
 @fleet_option
+@spool_option
 @section(
     PROVISIONING,
     click.option("--url", "urls", multiple=True, help="With --measure: servers that run, BASE's and then CAND's."),
@@ -108,6 +112,7 @@ def compare(
     all_blocks: bool,
     attribute: bool,
     on: str | None,
+    spool: Path | None,
     urls: tuple[str, ...],
     plan_only: bool,
     format_: str,
@@ -137,6 +142,8 @@ def compare(
     if on is not None and (urls or attribute or not (measure or plan_only)):
         what = "--url" if urls else "--attribute" if attribute else "a comparison of stored runs"
         raise InputError(f"{what} is not measured on a fleet", where="--on", todo="leave --on out, or give --measure")
+    if spool is not None and not measure:
+        raise InputError("a comparison of stored runs has nothing to spool", where="--spool", todo="give --measure too")
     amount = amount_from(options)
     if attribute and amount.resume:  # the comparison, or one of its counter-tests
         amount = replace(amount, resume=False, resume_if_any=True)
@@ -148,7 +155,7 @@ def compare(
             flags["serve_command"] = None
             if measure and not quiet:
                 click.echo(f"regress-gate: note: {_NO_TEMPLATE}", err=True)
-    settings = settings_from(options)
+    settings = measuring_settings(settings_from(options), spool)
     if plan_only:
         find_format(format_)  # nothing in a plan passes or fails, and it has no pictures
         if outputs:

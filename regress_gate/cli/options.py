@@ -321,6 +321,25 @@ fleet_option = section(
 """--on."""
 
 
+spool_option = section(
+    MEASURING,
+    click.option(
+        "--spool",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIR",
+        help="Keep the runs in files of DIR, not in the store: `import DIR` stores them later, elsewhere.",
+    ),
+)
+"""--spool."""
+
+
+def measuring_settings(settings: Settings, spool: Path | None) -> Settings:
+    """The settings to measure with. Of a spool, if one is given: its files are written when the command ends."""
+    from regress_gate.app.baselines import spooled  # with the database
+
+    return settings if spool is None else click.get_current_context().with_resource(spooled(settings, spool))
+
+
 provision_options = section(
     PROVISIONING,
     click.option(

@@ -1,5 +1,6 @@
 """`regress-gate run`: measure a suite on one version and store it; no decision."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,11 +12,13 @@ from regress_gate.cli.options import (
     amount_from,
     fleet_option,
     measure_options,
+    measuring_settings,
     parse_testbed_facts,
     provision_options,
     provisioning_from,
     section,
     settings_from,
+    spool_option,
     store_options,
 )
 from regress_gate.cli.progress import progress_on_stderr
@@ -36,6 +39,7 @@ from regress_gate.text import plural
 @click.option("--testbed", metavar="NAME", help="Name of this machine; default: its host's, and its GPU's.")
 @measure_options
 @fleet_option
+@spool_option
 @provision_options
 @section(
     "A server that already runs",
@@ -51,6 +55,7 @@ def run(
     version: str,
     url: str | None,
     on: str | None,
+    spool: Path | None,
     facts: tuple[str, ...],
     label: str | None,
     allow_remote: bool,
@@ -62,7 +67,8 @@ def run(
 
     The tool installs and serves the version (see --provision), or measures a server that already runs (--url).
     Measuring the same server again adds trials to its run; only a restarted server gives a new run. Exits 4 if the
-    version could not be measured; what was measured before that stays stored.
+    version could not be measured; what was measured before that stays stored. A machine that does not reach the store
+    gives --spool DIR; `regress-gate import DIR` brings its runs in later.
     """
     # Measuring imports the HTTP client and the provisioners: --help does not need them.
     from regress_gate.app.experiment import measure_version
@@ -70,7 +76,7 @@ def run(
     from regress_gate.app.fleet import open_fleet
 
     amount = amount_from(options)
-    settings = settings_from(options)
+    settings = measuring_settings(settings_from(options), spool)
     provisioning = provisioning_from(options, settings)
     if url is None:
         for flag, given in (("--testbed-fact", facts), ("--run", label), ("--allow-remote", allow_remote)):

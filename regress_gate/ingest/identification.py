@@ -185,7 +185,7 @@ class Identifier:
     """Identifies the results of one import, and finds those that it has seen before."""
 
     def __init__(self, flags: IdentityFlags, imported_at: datetime) -> None:
-        self._flags, self._imported_at = flags, imported_at
+        self.flags, self._imported_at = flags, imported_at
         self.duplicates = DuplicateIndex()
         self._sidecars: dict[str, SidecarFile | None] = {}
         """By folder, as the user's path names it and as resolved."""
@@ -239,13 +239,13 @@ class Identifier:
         key = (place, reading.trial, tuple(metadata.items()), tuple(path.items()))
         if (known := self._identities.get(key)) is not None:
             return known
-        identity = identify(self._flags, metadata, reading.trial, None if sidecar is None else sidecar.content, path)
+        identity = identify(self.flags, metadata, reading.trial, None if sidecar is None else sidecar.content, path)
         if len(self._identities) < _MAX_KNOWN_IDENTITIES:
             self._identities[key] = identity
         return identity
 
     def _from_path(self, candidate: Candidate) -> Mapping[str, str]:
-        pattern = self._flags.pattern
+        pattern = self.flags.pattern
         if pattern is None or candidate.is_stdin:
             return {}
         # Not resolved: the location of a link counts, not that of its target.

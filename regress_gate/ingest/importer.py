@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 
+from regress_gate.errors import InputError
 from regress_gate.ingest import registry
 from regress_gate.ingest.content import MAX_BYTES, Content, parse_content, read_content
 from regress_gate.ingest.grouping import CompleteResult, GroupedRuns, group_runs
@@ -33,8 +34,11 @@ from regress_gate.ingest.registry import READERS, Recogniser
 from regress_gate.ingest.selection import STDIN, Candidate, OpenArchives, select_files
 from regress_gate.ingest.unpacking import GZIP_MAGIC, is_archive, unpacked
 from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.model.run import Run
 from regress_gate.text import MAX_PATH, excerpt, natural_key, sanitise
 
+EXPORTED = "regress-gate-baseline"
+"""The format of a file that `baseline export` or --spool wrote, in reports."""
 MAX_FAULT = 200
 """Characters of an internal error in a refusal."""
 _FILES_BESIDE = 4
@@ -54,6 +58,7 @@ def read_paths(
 ) -> ImportResult:
     """Read every result in files, folders and archives, with everything below; also globs, and `-` for standard input.
 
+    Baselines that this program exported, or spooled, are read whole: they say themselves what they are.
     `forced`: the only reader that is used, instead of the one that is most certain.
 
     Raises InputError if version, testbed or scenario of results is neither stated nor given by flags; one message lists
@@ -63,6 +68,7 @@ def read_paths(
     arguments = [os.fspath(path) for path in paths]
     identifier, recogniser = Identifier(identity, datetime.now(UTC)), Recogniser(READERS)
     results: list[IdentifiedResult] = []
+    exported: list[Run] = []
     with closing(OpenArchives()) as shelf:
         selection = select_files(arguments, shelf)
         candidates, order = selection.candidates, selection.order
@@ -83,6 +89,8 @@ def read_paths(
             for result in _read_candidate(candidate, identifier, recogniser, forced, context, alive):
                 if isinstance(result, IdentifiedResult):
                     results.append(result)
+                elif isinstance(result, Run):
+                    exported.append(result)
                 else:
                     reports.append(result)
     progress(len(candidates), len(candidates))
@@ -97,7 +105,7 @@ def read_paths(
     reports += _inputs_without_results(selection.below, reports, identifier.duplicates.paths)
     reports.sort(key=lambda report: (order.get(report.path) or natural_key(report.path), report.position or 0))
     notes = grouped.notes if (unclear := unclear_metrics_note(results)) is None else (*grouped.notes, unclear)
-    return ImportResult(grouped.runs, tuple(reports), notes)
+    return ImportResult((*grouped.runs, *exported), tuple(reports), notes)
 
 
 def _read_candidate(
@@ -107,12 +115,15 @@ def _read_candidate(
     forced: Reader | None,
     context: Context,
     alive: Callable[[], None],
-) -> list[IdentifiedResult | FileReport]:
-    """All results of one file: each is identified, or reported as refused or skipped."""
+) -> list[IdentifiedResult | Run | FileReport]:
+    """All results of one file: each is identified, or reported as refused or skipped. Of an exported baseline its runs,
+    and a report on each of their results."""
     shown = excerpt(candidate.shown, MAX_PATH)
     reader: Reader | None = None
     try:
         content = _content(candidate, alive)
+        if forced is None and _is_exported(content):
+            return _read_exported(content, shown, identifier.flags, with_samples=context.with_samples)
         with _faults_as_refusals("while it was recognised"):
             reader = recogniser.reader(content) if forced is None else _forced_reader(forced, candidate, content)
         if reader is None:
@@ -126,7 +137,7 @@ def _read_candidate(
     except (RefusalError, NotJsonError) as refusal:
         return [FileReport(shown, FileOutcome.REFUSED, reader.name if reader else None, sanitise(str(refusal)))]
     several = len(results) > 1
-    outcome: list[IdentifiedResult | FileReport] = []
+    outcome: list[IdentifiedResult | Run | FileReport] = []
     for result in results:
         position = result.position if several else None
         if isinstance(result, Reading):
@@ -142,6 +153,49 @@ def _read_candidate(
             for each in outcome
         ]
     return outcome
+
+
+def _is_exported(content: Content) -> bool:
+    first = content.documents[0] if content.documents else None
+    return isinstance(first, dict) and str(first.get("schema")).startswith(f"{EXPORTED}/")
+
+
+def _read_exported(
+    content: Content, shown: str, flags: IdentityFlags, *, with_samples: bool
+) -> list[IdentifiedResult | Run | FileReport]:
+    """Raises RefusalError for a file that is damaged, or says something else than the flags."""
+    from regress_gate.store.baseline_file import read_baseline  # with pydantic, which few imports need
+
+    try:
+        runs = read_baseline(content.documents[0], shown, with_samples=with_samples)
+    except InputError as error:
+        raise RefusalError(error.what) from None
+    reports: list[IdentifiedResult | Run | FileReport] = []
+    for run in runs:
+        if flags.version is not None and not run.version.matches(flags.version):
+            raise RefusalError(f"says {run.version}, and --version says {flags.version}; leave it out")
+        if flags.run not in (None, run.label):
+            raise RefusalError(f"says run {run.label}, and --run says {flags.run}; leave it out")
+        notes = [] if run.failure is None else [f"its server failed: {run.failure.text}"]
+        if flags.testbed is not None and flags.testbed.name not in ("", run.testbed.name):
+            notes.append(f"measured on {run.testbed.name}, whatever --testbed says")
+        if flags.suite not in (None, run.suite):
+            notes.append(f"measured with {run.suite}, whatever --suite says")
+        reports += [
+            FileReport(
+                shown,
+                FileOutcome.STORED,
+                EXPORTED,
+                notes=tuple(notes),
+                version=str(run.version),
+                scenario=None if trial is None else trial.scenario,
+                run=run.label,
+                trial=None if trial is None else trial.ordinal,
+                metrics=() if trial is None else tuple(trial.metrics),
+            )
+            for trial in run.trials or (None,)
+        ]
+    return [*runs, *reports]
 
 
 def _results(reader: Reader, content: Content, context: Context) -> list[Reading | UnusedResult]:

@@ -102,6 +102,13 @@ def load_baseline(text: str | bytes, where: str | Path, *, with_samples: bool = 
     except orjson.JSONDecodeError as error:
         what = f"not valid JSON ({error.msg}): cut short, or not an exported baseline"
         raise InputError(what, where=where, line=error.lineno, todo="export it again") from None
+    return read_baseline(data, where, text=text, with_samples=with_samples)
+
+
+def read_baseline(
+    data: Any, where: str | Path, *, text: str | bytes | None = None, with_samples: bool = True
+) -> list[Run]:
+    """The same of JSON that was parsed already. `text`, if it is at hand, gives errors their line."""
     stated = data.get("schema") if isinstance(data, dict) else None
     if stated != SCHEMA:
         if isinstance(stated, str) and stated.startswith(SCHEMA.rpartition("/")[0]):
@@ -113,7 +120,8 @@ def load_baseline(text: str | bytes, where: str | Path, *, with_samples: bool = 
         baseline = validate(BaselineFile, Document(data, where, {}))
     except InputError:
         # Reading with line numbers is a hundred times slower, so only an invalid file is read again.
-        validate(BaselineFile, _with_lines(text, data, where))
+        if text is not None:
+            validate(BaselineFile, _with_lines(text, data, where))
         raise
     version = Version(baseline.version.number, baseline.version.commit, baseline.version.variant)
     if version.number is None and version.commit is None:

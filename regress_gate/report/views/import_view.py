@@ -181,6 +181,8 @@ def _file_text(report: FileReport) -> str:
         return f"{report.where}: {report.reason}"
     metrics = plural(len(report.metrics), "metric")
     what = f"{report.version} {report.scenario} run {report.run} trial {report.trial}, {metrics}"
+    if report.scenario is None:  # a server start of ours that failed
+        what = f"{report.version} run {report.run}, no result"
     notes = f" ({'; '.join(report.notes)})" if report.notes else ""
     return f"{report.where}: {report.format}, {what}{notes}"
 
@@ -191,7 +193,7 @@ def _dry_run_entry(report: FileReport) -> Entry:
     if report.format is not None and report.reason is not None:
         pairs.insert(0, Pair("format", report.format))
     if report.run is not None:
-        pairs.append(Pair("run", f"{report.run}, trial {report.trial}"))
+        pairs.append(Pair("run", report.run if report.trial is None else f"{report.run}, trial {report.trial}"))
     if report.metrics:
         pairs.append(Pair("metrics", metrics_text(report.metrics)))
     if report.notes:
