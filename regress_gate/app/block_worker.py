@@ -1,8 +1,8 @@
-"""`python -m regress_gate.app.block_worker DIRECTORY`: make the block that the task in this directory asks for.
+"""`python -m regress_gate.app.block_worker DIRECTORY PARENT`: make the block that the task in this directory asks for.
 
 An engine starts it on a host, with nothing but the task, and takes the result from the directory. Two processes watch
 each other: one measures, the other ends the servers of one that was killed. Both end when their parent does, so that no
-server outlives the engine's task.
+server outlives the engine's task. PARENT is the process that started this one; 0: the one that is the parent now.
 """
 
 import os
@@ -91,7 +91,6 @@ def _work(directory: Path) -> None:
     """Make the task and write its result. A worker that is interrupted, or dies, writes none."""
     from regress_gate.bench.fleet.block_task import BlockResult, BlockTask  # large, as above
 
-    _watch_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
     files = WorkerFiles(directory)
     try:
         result = make_block(BlockTask.from_text(files.read_task()), WorkerProgress(directory))
@@ -102,11 +101,11 @@ def _work(directory: Path) -> None:
     files.write_result(text)
 
 
-def _supervise(directory: Path) -> int:
+def _supervise(directory: Path, parent: int) -> int:
     """Start the process that measures, wait for it, and end what it has left if it was killed."""
-    command = [sys.executable, "-m", "regress_gate.app.block_worker", str(directory), _WORK]
+    command = [sys.executable, "-m", "regress_gate.app.block_worker", str(directory), str(os.getpid()), _WORK]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603 - this module
-    _watch_parent(process.terminate)
+    _watch_parent(parent, process.terminate)
     try:
         code = process.wait()
     except KeyboardInterrupt:
@@ -117,9 +116,8 @@ def _supervise(directory: Path) -> int:
     return code
 
 
-def _watch_parent(gone: Callable[[], None]) -> None:
-    """Call `gone` once the process that started this one has ended."""
-    parent = os.getppid()
+def _watch_parent(parent: int, gone: Callable[[], None]) -> None:
+    """Call `gone` once the process that started this one has ended, which it may have done before this one ran."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -129,7 +127,7 @@ def _watch_parent(gone: Callable[[], None]) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def main(directory: str, *how: str) -> int:
+def main(directory: str, parent: str, *how: str) -> int:
     """The exit status: 0 where there is a result, also one that says why the host cannot measure."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
@@ -137,8 +135,10 @@ def main(directory: str, *how: str) -> int:
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
+    known = int(parent) or os.getppid()
     if how != (_WORK,):
-        return _supervise(Path(directory))
+        return _supervise(Path(directory), known)
+    _watch_parent(known, lambda: os.kill(os.getpid(), signal.SIGTERM))
     try:
         _work(Path(directory))
     except KeyboardInterrupt:

@@ -22,6 +22,7 @@ from regress_gate.gate.replicates import Pairing, pair_runs
 from regress_gate.gate.sides import make_side, runs_that_count
 from regress_gate.model.config import ProvisionConfig
 from regress_gate.model.run import Run, SuiteRef
+from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Ref, Version
 from regress_gate.stats.design import FIRST_ANALYSIS
 from regress_gate.store.combined import open_combined_store
@@ -189,7 +190,7 @@ def plan_comparison(
     if amount.resume_if_any:
         amount = replace(amount, resume=_is_begun(settings, task), resume_if_any=False)
     if fleet is not None and amount.resume:
-        fleet.measured |= _hosts_before(settings, task)
+        fleet.go_on_from(_hosts_before(settings, task))
     interim = None if decide is None else InterimAnalysis(settings, task, decide)
     plan = plan_blocks(settings, task, amount, stops_early=interim is not None)
     settled = None
@@ -210,14 +211,14 @@ def _is_begun(settings: Settings, task: MeasurementTask) -> bool:
         return find_unfinished(store, task) is not None
 
 
-def _hosts_before(settings: Settings, task: MeasurementTask) -> set[str]:
+def _hosts_before(settings: Settings, task: MeasurementTask) -> list[Testbed]:
     """Testbeds that made blocks of an experiment of the task that was interrupted: some may be gone."""
     store = find_store(str(settings.store_url.value))
     if store is None:
-        return set()
+        return []
     with store:
         plan = find_unfinished(store, task)
-        return set() if plan is None else {run.testbed.name for run in find_plan_runs(plan, store)}
+        return [] if plan is None else list(dict.fromkeys(run.testbed for run in find_plan_runs(plan, store)))
 
 
 def measure_comparison(settings: Settings, planned: PlannedComparison, progress: ProgressReporter) -> ComparisonScope:
@@ -275,7 +276,7 @@ def measure_running_comparison(
 def plan_blocks(settings: Settings, task: MeasurementTask, amount: MeasurementAmount, *, stops_early: bool) -> RunPlan:
     """The blocks that are missing within the budget, and what they can show.
 
-    At least one block is planned, even if it exceeds the budget: the budget itself ends it.
+    At least one block is planned, on each host, even if it exceeds the budget: the budget itself ends it.
     """
     earlier = counted_runs(settings, task)
     stored = whole_blocks(earlier, task)
@@ -283,10 +284,10 @@ def plan_blocks(settings: Settings, task: MeasurementTask, amount: MeasurementAm
     policy = settings.policy(task.suite.gate)
     plan = plan_runs(earlier, policy, task.suite, blocks=blocks, have=stored, stops_early=stops_early)
     if amount.budget is not None and plan.seconds_a_block:
-        fitting = max(1, int(amount.budget / plan.seconds_a_block))
+        fitting = max(1, int(amount.budget / plan.seconds_a_block)) * len(task.testbed_names)
         if fitting < blocks:
             plan = plan_runs(earlier, policy, task.suite, blocks=fitting, have=stored, stops_early=stops_early)
-    return plan
+    return replace(plan, hosts=len(task.testbed_names))
 
 
 def _check_measured(settings: Settings, task: MeasurementTask, version: Version) -> None:

@@ -84,8 +84,10 @@ def run(
                 raise InputError(f"{flag} is for servers that already run", todo="give --url too")
         with progress_on_stderr(quiet=quiet) as progress, open_fleet(settings, on, progress) as fleet:
             measured = measure_version(settings, version, amount, provisioning, progress, fleet=fleet)
+        hosts = dict.fromkeys(run.testbed.name for run in measured.runs)
         click.echo(
-            f"stored {plural(measured.counted, 'run')} of {measured.version} on {measured.plan.testbed}, "
+            f"stored {plural(measured.counted, 'run')} of {measured.version} on "
+            f"{', '.join(hosts) or measured.plan.testbed}, "
             f"{measured.plan.suite} ({measured.plan.experiment})"
         )
         return ExitCode.PASS if measured.is_complete else ExitCode.COULD_NOT_MEASURE

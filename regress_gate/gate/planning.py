@@ -181,6 +181,8 @@ class RunPlan:
     """GPUs that a run keeps, if the suite says so."""
     likely_end: ExpectedStop | None = None
     """For a plan with interim analyses, where `blocks` is the largest number; None if all blocks are made."""
+    hosts: int = 1
+    """That make blocks at the same time."""
 
     @property
     def stops_early(self) -> bool:
@@ -188,11 +190,13 @@ class RunPlan:
 
     @property
     def seconds(self) -> float | None:
-        return None if self.seconds_a_block is None else self.blocks * self.seconds_a_block
+        return None if self.seconds_a_block is None else math.ceil(self.blocks / self.hosts) * self.seconds_a_block
 
     @property
     def gpu_minutes(self) -> float | None:
-        return None if self.seconds is None or self.gpus is None else self.seconds / 60 * self.gpus
+        if self.seconds_a_block is None or self.gpus is None:
+            return None
+        return self.blocks * self.seconds_a_block / 60 * self.gpus
 
     def as_document(self) -> dict[str, Any]:
         """As `compare --plan --format json` prints it under the key `plan`.

@@ -1,12 +1,12 @@
-"""A head that is slow to get ready is asked again; one that is not there is not."""
+"""A head that is slow to get ready is asked again, one that is not there is not. A lost task is not its fault."""
 
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from regress_gate.bench.fleet.executor import FleetError
-from regress_gate.bench.fleet.ray_executor import CONNECTIONS, RayExecutor
+from regress_gate.bench.fleet.executor import FleetError, TaskState
+from regress_gate.bench.fleet.ray_executor import CONNECTIONS, RayExecutor, _RayTask
 
 NOT_READY = "Initialization failure from server:\n"
 
@@ -59,3 +59,42 @@ def test_a_head_that_is_not_there_is_asked_once(connect):
     with pytest.raises(FleetError, match="does not answer"):
         connect(head)
     assert head.asked == 1
+
+
+LOSSES = ("RayActorError", "ActorUnschedulableError", "ObjectLostError", "NodeDiedError", "WorkerCrashedError")
+LOSSES = (*LOSSES, "RayTaskError")
+
+
+class Answers:
+    """Ray's answer to one look: an error, once the task has ended."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+        names = dict.fromkeys(LOSSES)
+        self.exceptions = SimpleNamespace(**{name: type(name, (Exception,), {}) for name in names})
+
+    def wait(self, references: list[object], **_: object) -> tuple[list[object], list[object]]:
+        return references, []
+
+    def get(self, _: object) -> None:
+        raise self._error
+
+
+def look_with(connect, error_name: str):
+    executor = connect(Head(""))
+    answers = Answers(Exception())
+    answers._error = getattr(answers.exceptions, error_name, ConnectionError)("the node died")
+    executor._ray = answers
+    actor = SimpleNamespace(look=SimpleNamespace(remote=object))
+    return executor.look(_RayTask(actor))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_task_whose_node_is_gone_is_lost_and_the_cluster_is_not(connect, name):
+    report = look_with(connect, name)
+    assert (report.state, "the node died" in report.text) == (TaskState.LOST, True)
+
+
+def test_a_cluster_that_does_not_answer_is_an_error(connect):
+    with pytest.raises(FleetError, match="does not answer"):
+        look_with(connect, "nothing of these")

@@ -26,8 +26,9 @@ class FleetHost:
 
 
 class TaskState(StrEnum):
+    WAITING = "waiting"
+    """For its host, on which something else of the engine may run."""
     RUNNING = "running"
-    """Or waiting for its host."""
     DONE = "done"
     LOST = "lost"
     """Ended without a result: the process, the host or the job is gone."""

@@ -4,13 +4,13 @@ Hosts may come and go while an experiment runs. A host that cannot measure is le
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from regress_gate.bench.fleet.block_task import BlockResult
 from regress_gate.bench.fleet.executor import FleetError, FleetExecutor, FleetHost, TaskReport, TaskState
-from regress_gate.errors import InputError
+from regress_gate.errors import InputError, RegressGateError
 from regress_gate.model.testbed import Testbed
 from regress_gate.text import natural_key
 
@@ -23,6 +23,8 @@ HOST_LOSSES = 3
 """Tasks that a host loses one after the other until it is left out."""
 LOSS_REST = 15.0
 """Seconds after a loss in which a host gets no block, so that others make it."""
+BUSY_REST = 60.0
+"""Seconds for which a host that is busy otherwise gets no block, while others have nothing to do."""
 
 
 class FleetProgress(Protocol):
@@ -44,6 +46,8 @@ class FleetMember:
     """Of the task that it makes now; None: none."""
     block: int | None = None
     """The block that it makes now; None: it says which machine it is, or does nothing."""
+    waits_since: float | None = None
+    """Since when its block waits for the host (time.monotonic); None: it does not."""
     attempt: int = 0
     losses: int = 0
     """Tasks that it lost since it last had a result."""
@@ -74,13 +78,24 @@ class Fleet:
         self.wanted = wanted
         self.progress = progress
         self.members: list[FleetMember] = []
+        self.admit: Callable[[Testbed], None] = lambda _: None
+        """Raises RegressGateError for a host whose name the store knows as another machine."""
         self.measured: set[str] = set()
         """Names of hosts of which blocks are stored, also of those that are gone."""
         self._survey_task = survey_task
         self._is_wanted = is_wanted
         self._check = check
         self._listed = float("-inf")
-        self._is_surveyed = False
+        self._reference: Testbed | None = None
+        """What every host has to be of one class with: a host of the survey, or one that has measured before."""
+
+    def go_on_from(self, testbeds: Iterable[Testbed]) -> None:
+        """Hosts that have measured already, of which some may be gone. Raises InputError where those that are there are
+        not of one class with them."""
+        for testbed in testbeds:
+            self.measured.add(testbed.name)
+            self._check([testbed, *self.testbeds])
+            self._reference = testbed
 
     @property
     def testbeds(self) -> list[Testbed]:
@@ -113,7 +128,7 @@ class Fleet:
             asked = "" if self.wanted == ("*",) else f" that is {' or '.join(self.wanted)}"
             raise FleetError(f"the engine has no host{asked}" + (f" ({self.left_out})" if self.left_out else ""))
         self._check(self.testbeds)
-        self._is_surveyed = True
+        self._reference = self.testbeds[0]
 
     def refresh(self) -> None:
         """See which hosts there are, and what new ones say. Those with a block are the loop's."""
@@ -143,24 +158,24 @@ class Fleet:
             self.note_loss(member, report.text)
             return
         result = BlockResult.from_text(report.text, member.host.id)
-        others = self.testbeds
         member.testbed = result.testbed
         if result.testbed is None:
             self.leave_out(member, result.error or "does not say which machine it is")
         elif not self._is_wanted(result.testbed.name):
             member.left_out = "was not asked for"
-        elif others and self._is_surveyed:
+        elif self._reference is not None:
             try:
-                self._check([others[0], result.testbed])
-            except InputError as error:
-                self.leave_out(member, error.what)
+                self._check([self._reference, result.testbed])
+                self.admit(result.testbed)
+            except RegressGateError as error:
+                self.leave_out(member, error.what if isinstance(error, InputError) else str(error))
 
     def note_loss(self, member: FleetMember, why: str) -> None:
-        """A task of it was lost: it gets another, but not for ever."""
+        """A task of it was lost, or could not be made there: it gets another, but not for ever."""
         member.losses += 1
         member.rests_until = time.monotonic() + LOSS_REST
         if member.losses >= HOST_LOSSES:
-            self.leave_out(member, f"lost {member.losses} tasks one after the other, the last because {why}")
+            self.leave_out(member, f"{member.losses} tasks came to nothing one after the other; the last: {why}")
         elif member.testbed is None:
             handle = self.executor.submit(member.host, self._survey_task(member.host), "survey", alone=False)
             member.handle = handle
@@ -190,7 +205,7 @@ class Fleet:
         """End its task, if it has one."""
         if member.handle is not None:
             self.executor.cancel(member.handle)
-        member.handle = member.block = None
+        member.handle = member.block = member.waits_since = None
         self.progress.host(member.name, None)
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from regress_gate.bench.experiment.capacity_search import known_levels
 from regress_gate.bench.experiment.experiment_plan import ExperimentPlan, Slot, missing_units, server_groups
 from regress_gate.bench.experiment.experiment_runner import (
+    MAX_FAILED_RUNS,
     ExperimentControl,
     ExperimentEnd,
     ExperimentOutcome,
@@ -25,7 +26,7 @@ from regress_gate.bench.experiment.experiment_runner import (
 from regress_gate.bench.experiment.run_maker import MadeRun
 from regress_gate.bench.fleet.block_task import BlockResult, attempt_of
 from regress_gate.bench.fleet.executor import FleetError, TaskReport, TaskState
-from regress_gate.bench.fleet.fleet import Fleet, FleetMember
+from regress_gate.bench.fleet.fleet import BUSY_REST, Fleet, FleetMember
 from regress_gate.errors import RegressGateError
 from regress_gate.model.run import Run
 from regress_gate.model.suite import Suite
@@ -35,6 +36,8 @@ BLOCK_ATTEMPTS = 5
 """Times that a block is begun in one call, if it is lost with its host each time."""
 HOST_WAIT = 120.0
 """Seconds to wait for a host when there is none: one that was lost may come back."""
+WAIT_FOR_HOST = 120.0
+"""Seconds that a block waits for a host which is busy otherwise before another one gets it."""
 _POLL = 0.2
 AFTER_DECISION = "came after the decision"
 
@@ -96,6 +99,7 @@ class _FleetLoop:
         self._wanted = 0
 
     def run(self) -> ExperimentOutcome:
+        self._fleet.admit = self._store.check_testbed
         self._read_store()
         if self._complete() and (why := self._look_at_data()) is not None:
             return self._stop(why)
@@ -127,7 +131,7 @@ class _FleetLoop:
 
     def _read_store(self) -> None:
         self._held = find_plan_runs(self._plan, self._store)
-        self._fleet.measured |= {run.testbed.name for run in self._held}
+        self._fleet.go_on_from(dict.fromkeys(run.testbed for run in self._held))
 
     def _usable(self, runs: Sequence[Run]) -> list[Run]:
         return [run for run in runs if self._why_void(run) is None]
@@ -193,6 +197,10 @@ class _FleetLoop:
         for member in self._in_flight:
             report = self._fleet.executor.look(member.handle)
             self._pass_on(member, report)
+            if report.state is TaskState.WAITING:
+                self._give_up_waiting(member)
+                continue
+            member.waits_since = None
             if report.state is TaskState.RUNNING:
                 continue
             block, attempt = member.block or 0, member.attempt
@@ -202,12 +210,29 @@ class _FleetLoop:
                 continue
             if not self._take(member, block, attempt, report.text):
                 continue
-            if is_failing(self._stored):
+            if self._is_failing():
                 return self._outcome(ExperimentEnd.FAILING)
             if block in self._complete() and (why := self._look_at_data()) is not None:
                 self._store_late()
                 return self._stop(why)
         return None
+
+    def _give_up_waiting(self, member: FleetMember) -> None:
+        """Take the block from a host that is busy otherwise, where another has nothing to do or the time is up."""
+        member.waits_since = member.waits_since or time.monotonic()
+        if time.monotonic() - member.waits_since < WAIT_FOR_HOST:
+            return
+        if self._is_out_of_budget() or (self._fleet.idle() and not self._waiting()):
+            self._fleet.progress.note(f"{member.name} is busy otherwise; another host makes block {member.block}")
+            self._fleet.release(member)
+            member.rests_until = time.monotonic() + BUSY_REST
+
+    def _is_failing(self) -> bool:
+        """As for a single machine; but of several hosts, one alone may be at fault."""
+        if not is_failing(self._stored):
+            return False
+        last = [entry.made.run for entry in self._stored if entry.made.run.failure is not None][-MAX_FAILED_RUNS:]
+        return len(self._fleet.names) == 1 or len({run.testbed.name for run in last}) > 1
 
     def _pass_on(self, member: FleetMember, report: TaskReport) -> None:
         """What the worker says, beside its host's name."""
@@ -231,10 +256,11 @@ class _FleetLoop:
                 self._store.check_testbed(result.testbed)
         except RegressGateError as error:
             result = BlockResult(error=str(error))
-        member.losses = 0
         if result.error is not None:
-            self._fleet.leave_out(member, result.error)
+            self._fleet.progress.warn(f"{member.name} could not measure block {block}: {result.error}")
+            self._fleet.note_loss(member, result.error)
             return False
+        member.losses = 0
         runs = self._mark(result.runs, void)
         self._store.add_runs(runs, log_as=None)
         self._read_store()
@@ -242,7 +268,17 @@ class _FleetLoop:
         if block in self._missing() and void is None:
             self._void.add(block)
         self._report(runs)
+        self._leave_out_sick()
         return True
+
+    def _leave_out_sick(self) -> None:
+        """Hosts on which no server of any version works, where another host has one that does: they are at fault."""
+        working = {run.testbed.name for run in self._held if run.failure is None}
+        failures = {run.testbed.name: run.failure for run in self._held if run.failure is not None}
+        for member in self._fleet.members:
+            failure = failures.get(member.name)
+            if working and failure is not None and member.name not in working and not member.left_out:
+                self._fleet.leave_out(member, f"no server of any version works there, the last: {failure.text}")
 
     def _mark(self, runs: Sequence[Run], void: str | None) -> list[Run]:
         """A block counts as a whole or not at all: two hosts never share one. Failed runs are evidence all the same,

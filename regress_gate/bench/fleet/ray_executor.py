@@ -6,6 +6,7 @@ measurement with an error, not this process. Every host needs the same Ray, Pyth
 
 import os
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,8 +99,10 @@ class RayExecutor:
 
     def _failure(self, error: Exception) -> FleetError:
         """Ray raises many kinds of errors for a cluster that is gone; none says anything about a version."""
-        said = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
-        return FleetError(f"the Ray cluster at {self._address} does not answer ({said[:200]})")
+        if "No module named 'regress_gate'" in str(error):
+            text = f"the head of {self._address} lacks regress-gate; install vllm-regress-gate[ray] there, too"
+            return FleetError(text)
+        return FleetError(f"the Ray cluster at {self._address} does not answer ({_first_line(error)})")
 
     def hosts(self) -> list[FleetHost]:
         try:
@@ -143,11 +146,11 @@ class RayExecutor:
         try:
             handle.answer = handle.answer or handle.actor.look.remote()
             if not ray.wait([handle.answer], timeout=0)[0]:
-                return TaskReport(TaskState.RUNNING)
+                return TaskReport(TaskState.RUNNING if handle.has_begun else TaskState.WAITING)
             answer, handle.answer = handle.answer, None
             report: TaskReport = ray.get(answer)
-        except (ray.exceptions.RayActorError, ray.exceptions.ActorUnschedulableError) as error:
-            return TaskReport(TaskState.LOST, text=f"its node or actor is gone ({type(error).__name__})")
+        except _losses(ray.exceptions) as error:
+            return TaskReport(TaskState.LOST, text=f"its node or its process is gone ({_first_line(error)})")
         except Exception as error:
             raise self._failure(error) from None
         handle.has_begun = True
@@ -164,9 +167,11 @@ class RayExecutor:
     def _end_finished(self, within: float = 0) -> None:
         """Give back the nodes of tasks that have ended, or of all after so many seconds."""
         ending, self._ending = self._ending, []
+        until = time.monotonic() + within
         for task in ending:
             with suppress(Exception):  # as above
-                if self._ray.wait([task.ending], timeout=within)[0] or within:
+                left = max(0.0, until - time.monotonic())
+                if self._ray.wait([task.ending], timeout=left)[0] or within:
                     self._ray.kill(task.actor)
                 else:
                     self._ending.append(task)
@@ -174,6 +179,17 @@ class RayExecutor:
     def close(self) -> None:
         self._end_finished(STOP_WAIT)
         self._ray.shutdown()
+
+
+def _losses(exceptions: Any) -> tuple[type[Exception], ...]:
+    """What Ray raises for a task whose node or process is gone, also between its end and the fetching of its result,
+    and for one that cannot be started there. Everything else is said of the cluster."""
+    names = ("RayActorError", "ActorUnschedulableError", "ObjectLostError", "NodeDiedError", "WorkerCrashedError")
+    return tuple(getattr(exceptions, name) for name in (*names, "RayTaskError"))
+
+
+def _first_line(error: Exception) -> str:
+    return (next(iter(str(error).strip().splitlines()), "") or type(error).__name__)[:200]
 
 
 def _testbed_name(resources: dict[str, float]) -> str | None:

@@ -4,6 +4,7 @@ The same for every engine. Only a whole result has its name, so that a worker th
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -96,7 +97,7 @@ class WorkerProcess:
             # A session of its own: an engine that kills the process group of a task leaves the worker time to stop its
             # servers. It ends by itself when the process that started it is gone.
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter and a module of ours
-                [sys.executable, "-m", module, str(directory)],
+                [sys.executable, "-m", module, str(directory), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

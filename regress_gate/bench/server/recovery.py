@@ -6,6 +6,7 @@ to an orphan are ended, also those that left its session; doubtful ones are repo
 
 import json
 import os
+import platform
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -50,6 +51,8 @@ class ServerState:
     """Unix time."""
     container: Container | None = None
     """Set if the server runs in a container. Ending its processes does not end the container."""
+    host: str | None = None
+    """The machine that it runs on: several may share the directory. None: not recorded, so this one."""
 
 
 def write_state(directory: Path, state: ServerState) -> None:
@@ -114,14 +117,14 @@ class Orphan:
 
 
 def find_orphans(directory: Path | None = None) -> list[Orphan]:
-    """Orphans by their state files. The files of servers that ended completely are deleted.
+    """Orphans on this machine by their state files. The files of servers that ended completely are deleted.
 
     While a server's container exists, processes with only its token are assumed to run in it and are not reported.
     """
     directory = directory or servers_directory()
     orphans = []
     for state in read_states(directory):
-        if is_alive(state.tool):
+        if state.host not in (None, platform.node()) or is_alive(state.tool):
             continue
         ours, doubtful = _classify_processes(state)
         in_container = state.container is not None and state.container.is_there() is not False

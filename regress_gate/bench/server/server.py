@@ -4,6 +4,7 @@ Not for servers that run already (see `external_servers`), and not for sending a
 """
 
 import os
+import platform
 import secrets
 import signal
 import socket
@@ -84,7 +85,9 @@ class Server:
         tool = identify_process(os.getpid())
         if tool is None:
             raise OSError("this process is missing in the process table")
-        self._state = ServerState(token, tool, None, (), what, self.url, str(log), time.time(), launch.container)
+        self._state = ServerState(
+            token, tool, None, (), what, self.url, str(log), time.time(), launch.container, platform.node()
+        )
         write_state(state_directory, self._state)
         self._begin = time.monotonic()
         try:

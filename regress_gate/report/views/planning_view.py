@@ -126,6 +126,8 @@ def _time(plan: RunPlan, budget: float | None) -> str:
     text = f"about {duration_text(plan.seconds)}"
     if plan.blocks > 1:
         text += f"{' at most' if plan.stops_early else ''}, {duration_text(plan.seconds_a_block)} a block"
+    if plan.hosts > 1:
+        text += f" on each of {plan.hosts} hosts"
     if plan.gpus and plan.gpu_minutes is not None:
         text += f"; {plan.gpu_minutes:.0f} GPU minutes{' at most' if plan.stops_early else ''}"
     if plan.estimated_by is not None:

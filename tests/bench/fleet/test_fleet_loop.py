@@ -1,6 +1,7 @@
 """The loop over a fleet stores each block once and whole, whatever becomes of hosts and attempts."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -69,8 +70,8 @@ def make_block(host: str, block: int, attempt: int, **differs: Any) -> BlockResu
     return BlockResult(machine(host), tuple(runs))
 
 
-Deed = Callable[[str, int, int], "BlockResult | str | None"]
-"""What becomes of a block on a host at an attempt: its result, a text for a loss, or None: it goes on for ever."""
+Deed = Callable[[str, int, int], "BlockResult | str | TaskState | None"]
+"""What becomes of a block on a host at an attempt: its result, a text for a loss, a state, or None: it runs on."""
 
 
 @dataclass
@@ -98,8 +99,8 @@ class Engine:
             testbed = machine(handle["host"], **self.facts.get(handle["host"], {}))
             return TaskReport(TaskState.DONE, text=BlockResult(testbed).as_text())
         deed = self.deed(handle["host"], handle["block"], handle["attempt"]) if handle["looks"] > 1 else None
-        if deed is None:
-            return TaskReport(TaskState.RUNNING)
+        if deed is None or isinstance(deed, TaskState):
+            return TaskReport(deed or TaskState.RUNNING)
         handle["over"] = True
         if isinstance(deed, str):
             return TaskReport(TaskState.LOST, text=deed)
@@ -142,13 +143,16 @@ class World:
         fleet.survey()
         return fleet
 
-    def run(self, engine: Engine, *, blocks: int = 4, after_block: AfterBlock | None = None) -> ExperimentOutcome:
+    def run(
+        self, engine: Engine, *, blocks: int = 4, after_block: AfterBlock | None = None, budget: float | None = None
+    ) -> ExperimentOutcome:
         plan = ExperimentPlan(
             "e1", SuiteRef("small", "1"), "0" * 64, "*", VERSIONS, blocks, 1, resident=False, hosts=("*",)
         )
         if not self.store.experiments():
             self.store.begin_experiment(StoredExperiment("e1", datetime.now(UTC), plan.as_document()))
-        control = ExperimentControl(why_void=lambda run: run.void, after_block=after_block)
+        until = None if budget is None else time.monotonic() + budget
+        control = ExperimentControl(why_void=lambda run: run.void, after_block=after_block, until=until)
 
         def task(_: FleetMember, block: int, attempt: int, __: Any) -> str:
             return json.dumps({"block": block, "attempt": attempt})
@@ -194,7 +198,7 @@ def test_a_host_that_loses_every_task_is_left_out_and_the_others_go_on(world: Wo
     assert world.run(engine, blocks=8).ending is ExperimentEnd.COMPLETE
     assert sum(task["host"] == "a" for task in engine.blocks) == HOST_LOSSES
     assert {run.testbed.name for run in world.store.runs()} == {"b"}
-    assert any("a is left out: lost 3 tasks" in line for line in world.told.warnings)
+    assert any("a is left out: 3 tasks came to nothing" in line for line in world.told.warnings)
 
 
 def test_a_block_that_is_lost_everywhere_ends_the_attempts_not_the_others(world: World) -> None:
@@ -267,6 +271,53 @@ def test_a_host_that_cannot_measure_is_no_evidence_and_without_others_the_reason
     with pytest.raises(FleetError, match="no space left on device"):
         world.run(engine, blocks=2)
     assert world.store.runs() == []
+
+
+def test_a_trouble_that_passes_costs_an_attempt_and_no_host(world: World) -> None:
+    def deed(host: str, block: int, attempt: int) -> BlockResult:
+        return make_block(host, block, attempt) if attempt > 1 else BlockResult(error="the index does not answer")
+
+    assert world.run(Engine(["a"], deed), blocks=2).ending is ExperimentEnd.COMPLETE
+    assert world.blocks() == [1, 1, 2, 2]
+
+
+def test_a_block_that_waits_for_a_busy_host_is_made_by_another(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet_loop, "WAIT_FOR_HOST", 0)
+    engine = Engine(["a", "b"], lambda host, *more: TaskState.WAITING if host == "a" else make_block(host, *more))
+    assert world.run(engine, blocks=3).ending is ExperimentEnd.COMPLETE
+    assert {run.testbed.name for run in world.store.runs()} == {"b"}
+    assert {task["host"] for task in engine.cancelled} == {"a"}
+
+
+def test_a_busy_host_does_not_keep_a_measurement_beyond_its_budget(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_loop, "WAIT_FOR_HOST", 0)
+    outcome = world.run(Engine(["a"], lambda *_: TaskState.WAITING), blocks=1, budget=0.0)
+    assert outcome.ending is ExperimentEnd.BUDGET
+
+
+def test_a_host_on_which_nothing_starts_is_at_fault_where_others_serve(world: World) -> None:
+    broken = {side: {"failure": FAILURE} for side in VERSIONS}
+    engine = Engine(["a", "b"], lambda host, *more: make_block(host, *more, **(broken if host == "a" else {})))
+    assert world.run(engine, blocks=6).ending is ExperimentEnd.COMPLETE
+    assert sum(task["host"] == "a" for task in engine.blocks) == 1
+    assert any("a is left out: no server of any version works there" in line for line in world.told.warnings)
+
+
+def test_hosts_that_come_later_are_of_the_class_that_began(world: World) -> None:
+    engine = Engine(["a"], facts={"b": {"accelerator": "A100"}})
+
+    def deed(host: str, block: int, attempt: int) -> BlockResult:
+        engine.names = ["b"] if block == 1 else engine.names
+        return make_block(host, block, attempt)
+
+    engine.deed = deed
+    with pytest.raises(FleetError, match="b: a and b are not of one class: accelerator is H100 and A100"):
+        world.run(engine, blocks=3)
+    assert {run.testbed.name for run in world.store.runs()} == {"a"}
+    with pytest.raises(InputError, match="accelerator is H100 and A100"):
+        world.run(engine, blocks=3)
 
 
 def test_what_is_missing_is_made_after_an_interruption(world: World) -> None:

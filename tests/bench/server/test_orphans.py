@@ -66,6 +66,14 @@ def start_tool(states: Path, behaviours: str, processes: int) -> subprocess.Pope
     return tool
 
 
+def test_the_servers_of_another_machine_that_shares_the_directory_are_left_alone(tmp_path):
+    gone = ProcessIdentity(2**22 - 1, "another boot:1")
+    state = ServerState("0" * 32, gone, None, (), "a server", "http://127.0.0.1:1", "log", 0.0, host="another machine")
+    write_state(tmp_path, state)
+    assert find_orphans(tmp_path) == []
+    assert [each.token for each in read_states(tmp_path)] == ["0" * 32]
+
+
 @pytest.mark.parametrize(("behaviours", "processes"), [("well", 1), ("family", 4), ("runaway", 2)])
 def test_what_a_killed_tool_left_is_found_and_ended(states: Path, behaviours: str, processes: int) -> None:
     with start_tool(states, behaviours, processes) as tool:
