@@ -85,6 +85,11 @@ def servers_directory() -> Path:
     return _user_directory("state") / "servers"
 
 
+def fleet_directory() -> Path:
+    """Tasks of the nodes of a cluster that shares this directory, while they run."""
+    return _user_directory("state") / "fleet"
+
+
 def logs_directory(experiment: str = "") -> Path:
     """Logs of the servers of an experiment; without one, the directory of all."""
     return _user_directory("state") / "logs" / experiment

@@ -379,7 +379,22 @@ def _run_on_fleet(
         on_stored=RunReporter(progress, hosts=len(fleet.testbeds)),
         after_block=after_block,
     )
-    return run_on_fleet(plan, task.suite, fleet, store, control, make_task)
+    seconds = _seconds_a_block(store, plan, task)
+    return run_on_fleet(plan, task.suite, fleet, store, control, make_task, seconds)
+
+
+def _seconds_a_block(store: Repository, plan: ExperimentPlan, task: MeasurementTask) -> float | None:
+    """By earlier runs of the suite on these hosts, else by its own estimate; None: not known."""
+    places = [
+        run.place
+        for testbed in task.testbed_names
+        for run in store.recent_runs(testbed=testbed, suite=plan.suite, paired=False)
+        if run.place is not None and run.place.seconds is not None
+    ]
+    if not places:
+        return None if task.suite.cost is None else task.suite.cost.minutes * 60 * len(plan.versions)
+    mean = sum(place.seconds or 0.0 for place in places) / len(places)
+    return mean * len({place.group for place in places}) * len(plan.versions)
 
 
 def _capacity_levels(

@@ -8,22 +8,26 @@ from regress_gate.bench.fleet.block_task import BlockTask
 from regress_gate.bench.fleet.executor import FleetExecutor
 from regress_gate.bench.fleet.fleet import Fleet
 from regress_gate.bench.fleet.ray_executor import RayExecutor
+from regress_gate.bench.fleet.slurm_executor import SlurmExecutor
 from regress_gate.errors import InputError
 from regress_gate.gate.comparison_choice import check_one_class
 from regress_gate.model.testbed import is_wanted_testbed
+from regress_gate.paths import fleet_directory
 from regress_gate.suites import load_suite
 from regress_gate.text import did_you_mean, plural
 
+ENGINES = ("ray", "slurm")
 WORKER = "regress_gate.app.block_worker"
 """The module that hosts start."""
 
 
 def check_engine(on: str) -> str:
     """What `--on` was given, if it names an engine. Raises InputError for anything else."""
-    engine, _, head = on.partition("://")
-    if engine == "ray" and (head or "://" not in on):
+    engine, _, rest = on.partition("://")
+    if engine in ENGINES and (rest or "://" not in on):
         return on
-    raise InputError(f"{on!r} is no engine{did_you_mean(on, ['ray'])}", where="--on", todo="write ray or ray://HEAD")
+    todo = "write ray, ray://HEAD, slurm or slurm://PARTITION"
+    raise InputError(f"{on!r} is no engine{did_you_mean(engine, ENGINES)}", where="--on", todo=todo)
 
 
 @contextmanager
@@ -60,4 +64,7 @@ def open_fleet(settings: Settings, on: str | None, progress: ProgressReporter) -
 
 def make_executor(on: str, accelerator: str | None) -> FleetExecutor:
     """The engine that `--on` names, for a suite that uses `accelerator`."""
-    return RayExecutor(check_engine(on).partition("://")[2], accelerator, WORKER)
+    engine, _, rest = check_engine(on).partition("://")
+    if engine == "slurm":
+        return SlurmExecutor(rest, accelerator, WORKER, fleet_directory())
+    return RayExecutor(rest, accelerator, WORKER)

@@ -1,13 +1,17 @@
 """Manifests for Kubernetes: a measuring command of this tool as a Job, with the local files that it names.
 
-Only documents are made; nothing is sent to a cluster. Keys are those of Kubernetes' batch/v1 and v1.
+As a RayJob of KubeRay where it measures on the hosts of a Ray cluster. Only documents are made; nothing is sent to a
+cluster. Keys are those of Kubernetes' batch/v1 and v1, and of KubeRay's ray.io/v1
+(https://ray-project.github.io/kuberay/reference/api/).
 """
 
 import hashlib
 import re
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -52,6 +56,10 @@ class Placement:
     """Secret whose key `url` is the URL of the store; None: a store on the volume."""
     volume_claim: str | None = None
     """Volume that keeps the store, the environments and the models; None: they go with the pod."""
+    hosts: int | None = None
+    """Nodes that measure in a Ray cluster made for the command; None: it runs in one pod."""
+    measures_elsewhere: bool = False
+    """Whether the command only directs, and the accelerators are in a cluster that it names."""
 
 
 def job_manifests(command: Sequence[str], suite: Suite, placement: Placement) -> str:
@@ -63,7 +71,8 @@ def job_manifests(command: Sequence[str], suite: Suite, placement: Placement) ->
     """
     _check(placement)
     words, files = _with_files(command)
-    documents = [_job(words, suite, placement, files)]
+    make = _job if placement.hosts is None else _ray_job
+    documents = [make(words, suite, placement, files)]
     if files:
         documents.insert(0, _config_map(files, placement))
     text: str = yaml.dump_all(documents, Dumper=_ReadableDumper, sort_keys=False, width=120, allow_unicode=True)
@@ -171,6 +180,8 @@ def _metadata(placement: Placement, name: str) -> dict[str, Any]:
 def _job(words: Sequence[str], suite: Suite, placement: Placement, files: Mapping[str, str]) -> dict[str, Any]:
     """A verdict ends the Job, whichever it is: measuring again until it is another one would be cheating."""
     answers = sorted(int(code) for code in ExitCode if code not in (ExitCode.PASS, ExitCode.INTERRUPTED))
+    measures = not placement.measures_elsewhere
+    pod = _pod("gate", {"args": list(words)}, suite, placement, files, measures=measures)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -186,15 +197,60 @@ def _job(words: Sequence[str], suite: Suite, placement: Placement, files: Mappin
                     },
                 ]
             },
-            "template": {
-                "metadata": {"labels": {"app.kubernetes.io/name": "regress-gate"}},
-                "spec": _pod(words, suite, placement, files),
+            "template": _with_labels({"restartPolicy": "Never", **pod}),
+        },
+    }
+
+
+def _ray_job(words: Sequence[str], suite: Suite, placement: Placement, files: Mapping[str, str]) -> dict[str, Any]:
+    """A cluster of a head, in which the command runs, and of pods on nodes of their own, which measure. It goes with
+    the command. KubeRay starts one that has ended anew only if it is told to (`backoffLimit`)."""
+    head = _pod("ray-head", {}, suite, placement, files, measures=False)
+    without_store = replace(placement, store_secret=None, volume_claim=None)
+    worker = _pod("ray-worker", {}, suite, without_store, files, measures=True)
+    # A node is a testbed, and has one block at a time.
+    label = {"regress-gate/hosts": placement.name}
+    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": label}}
+    worker["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    hosts = placement.hosts
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": _metadata(placement, placement.name),
+        "spec": {
+            "entrypoint": shlex.join(["regress-gate", *words]),
+            "shutdownAfterJobFinishes": True,
+            "rayClusterSpec": {
+                "headGroupSpec": {"rayStartParams": {"num-cpus": "0"}, "template": _with_labels(head)},
+                "workerGroupSpecs": [
+                    {
+                        "groupName": "hosts",
+                        "replicas": hosts,
+                        "minReplicas": hosts,
+                        "maxReplicas": hosts,
+                        "rayStartParams": {},
+                        "template": _with_labels(worker, label),
+                    }
+                ],
             },
         },
     }
 
 
-def _pod(words: Sequence[str], suite: Suite, placement: Placement, files: Mapping[str, str]) -> dict[str, Any]:
+def _with_labels(pod: dict[str, Any], labels: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    return {"metadata": {"labels": {"app.kubernetes.io/name": "regress-gate", **labels}}, "spec": pod}
+
+
+def _pod(
+    name: str,
+    command: Mapping[str, Any],
+    suite: Suite,
+    placement: Placement,
+    files: Mapping[str, str],
+    *,
+    measures: bool,
+) -> dict[str, Any]:
+    """`name` and `command` are of its container; one that `measures` has the accelerators."""
     claim, secret = placement.volume_claim, placement.store_secret
     mounts = [{"name": "home", "mountPath": HOME}, {"name": "shm", "mountPath": "/dev/shm"}]  # noqa: S108 # nosec B108 - not a temporary file
     volumes: list[dict[str, Any]] = [
@@ -205,9 +261,8 @@ def _pod(words: Sequence[str], suite: Suite, placement: Placement, files: Mappin
     if files:
         mounts.append({"name": "files", "mountPath": FILES})
         volumes.append({"name": "files", "configMap": {"name": _files_name(files, placement)}})
-    resource, count = _accelerators(suite, placement)
+    resource, count = _accelerators(suite, placement) if measures else ("", 0)
     pod: dict[str, Any] = {
-        "restartPolicy": "Never",
         "terminationGracePeriodSeconds": STOPPING_SECONDS,
         "automountServiceAccountToken": False,
         # A service that is called vllm would set VLLM_PORT to a URL, and no server would start.
@@ -220,9 +275,9 @@ def _pod(words: Sequence[str], suite: Suite, placement: Placement, files: Mappin
         },
         "containers": [
             {
-                "name": "gate",
+                "name": name,
                 "image": placement.image,
-                "args": list(words),
+                **command,
                 "env": _environment(secret),
                 "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
                 "volumeMounts": mounts,
@@ -233,7 +288,7 @@ def _pod(words: Sequence[str], suite: Suite, placement: Placement, files: Mappin
     }
     if count:
         pod["tolerations"] = [{"key": resource, "operator": "Exists", "effect": "NoSchedule"}]
-    if placement.node_labels:
+    if placement.node_labels and measures:
         pod["nodeSelector"] = dict(placement.node_labels)
     return pod
 

@@ -46,6 +46,13 @@ def status(format_: str, **options: Any) -> None:
 @click.option("--node-label", "labels", multiple=True, metavar="KEY=VALUE", help="Only nodes with it (repeatable).")
 @click.option("--store-secret", metavar="NAME", help="Secret whose key `url` is the URL of the store.")
 @click.option("--volume-claim", metavar="NAME", help="Volume that keeps environments, models, and an SQLite store.")
+@click.option(
+    "--hosts",
+    type=click.IntRange(1, 1000),
+    default=2,
+    show_default=True,
+    help="Nodes that measure, if COMMAND has `--on ray`: a RayJob of KubeRay is printed.",
+)
 def manifests(
     words: tuple[str, ...],
     image: str,
@@ -56,8 +63,10 @@ def manifests(
     labels: tuple[str, ...],
     store_secret: str | None,
     volume_claim: str | None,
+    hosts: int,
 ) -> None:
-    """Print a Kubernetes Job that runs COMMAND, a command of this tool that measures.
+    """Print a Kubernetes Job that runs COMMAND, a command of this tool that measures; with `--on ray`, a RayJob of
+    KubeRay, whose nodes measure at the same time.
 
     Files that COMMAND names are carried along as a ConfigMap. Nothing is sent to a cluster: `kubectl apply -f -` does.
     """
@@ -81,6 +90,8 @@ def manifests(
         node_labels=_labels(labels),
         store_secret=store_secret,
         volume_claim=volume_claim,
+        hosts=hosts if parameters.get("on") == "ray" else None,
+        measures_elsewhere=parameters.get("on") is not None,
     )
     text = job_manifests(command, load_suite(str(parameters.get("suite") or DEFAULT_SUITE)), placement)
     click.echo(text, nl=False)
@@ -97,6 +108,8 @@ def _parse(words: tuple[str, ...]) -> dict[str, Any]:
     command = root.command.get_command(root, words[0])
     assert command is not None  # noqa: S101 # nosec B101 - for mypy
     context = command.make_context(f"regress-gate {words[0]}", list(words[1:]))
+    if str(context.params.get("on") or "").startswith("slurm"):
+        raise InputError("a pod has no Slurm to submit to", where="COMMAND", todo="leave --on out, or name ray")
     if context.params.get("measure") is False:
         raise InputError("compare measures only with --measure", where="COMMAND", todo="add --measure")
     return context.params

@@ -316,7 +316,9 @@ def search_amount_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 fleet_option = section(
     MEASURING,
-    click.option("--on", metavar="ENGINE", help="Measure on the hosts of ray or ray://HEAD, not on this machine."),
+    click.option(
+        "--on", metavar="ENGINE", help="Measure on the hosts of ray, ray://HEAD, slurm or slurm://PARTITION, not here."
+    ),
 )
 """--on."""
 

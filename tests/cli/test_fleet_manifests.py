@@ -43,6 +43,32 @@ def documents(manifests):
     return read
 
 
+RAY_KEYS = {
+    "RayJob": {"apiVersion", "kind", "metadata", "spec"},
+    "RayJobSpec": {"entrypoint": str, "shutdownAfterJobFinishes": bool, "rayClusterSpec": dict},
+    "RayClusterSpec": {"headGroupSpec": dict, "workerGroupSpecs": list},
+    "HeadGroupSpec": {"rayStartParams": dict, "template": dict},
+    "WorkerGroupSpec": {
+        **dict.fromkeys(("replicas", "minReplicas", "maxReplicas"), int),
+        "groupName": str,
+        "rayStartParams": dict,
+        "template": dict,
+    },
+}
+"""What we use of KubeRay's ray.io/v1, with its types (https://ray-project.github.io/kuberay/reference/api/)."""
+
+
+def check_keys(given, kind):
+    assert {key: type(value) for key, value in given.items()} == RAY_KEYS[kind]
+
+
+def check_pod(template, **more):
+    """A pod template is Kubernetes' own, so it is held against the schema of one."""
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "any"}, "spec": {"template": template}}
+    template["spec"] = {"restartPolicy": "Never", **template["spec"], **more}
+    kubernetes_validate.validate(job, kubernetes_validate.latest_version(), strict=True)
+
+
 def pod_of(job):
     return job["spec"]["template"]["spec"]
 
@@ -111,6 +137,47 @@ class TestJob:
         assert "REGRESS_GATE_STORE" not in variables_of(job)
 
 
+class TestOnRay:
+    def test_a_ray_job_has_the_command_in_its_head_and_the_gpus_on_nodes_of_their_own(self, manifests):
+        shown = manifests(*IMAGE, *STORE, "--hosts", 3, "--node-label", "gpu=h100", "--", *COMPARE, "--on", "ray")
+        (job,) = yaml.safe_load_all(shown.out)
+        assert (job["apiVersion"], job["kind"], set(job)) == ("ray.io/v1", "RayJob", RAY_KEYS["RayJob"])
+        check_keys(job["spec"], "RayJobSpec")
+        cluster = job["spec"]["rayClusterSpec"]
+        check_keys(cluster, "RayClusterSpec")
+        head, (hosts,) = cluster["headGroupSpec"], cluster["workerGroupSpecs"]
+        check_keys(head, "HeadGroupSpec")
+        check_keys(hosts, "WorkerGroupSpec")
+        assert job["spec"]["entrypoint"] == f"regress-gate {' '.join(COMPARE)} --on ray --resume-if-any"
+        assert (hosts["replicas"], head["rayStartParams"]) == (3, {"num-cpus": "0"})
+        head_pod, host_pod = (group["template"]["spec"] for group in (head, hosts))
+        assert "resources" not in head_pod["containers"][0]
+        assert "nodeSelector" not in head_pod
+        assert host_pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": 1}
+        assert host_pod["nodeSelector"] == {"gpu": "h100"}
+        (apart,) = host_pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        labels = hosts["template"]["metadata"]["labels"].items()
+        assert set(apart["labelSelector"]["matchLabels"].items()) <= set(labels)
+        for group in (head, hosts):
+            check_pod(group["template"])
+
+    def test_only_the_head_knows_the_store(self, manifests):
+        shown = manifests(*IMAGE, *STORE, "--", *COMPARE, "--on", "ray")
+        (job,) = yaml.safe_load_all(shown.out)
+        cluster = job["spec"]["rayClusterSpec"]
+        groups = cluster["headGroupSpec"], cluster["workerGroupSpecs"][0]
+        names = [{each["name"] for each in pod_of({"spec": group})["containers"][0]["env"]} for group in groups]
+        assert [name & {"REGRESS_GATE_STORE", "REGRESS_GATE_TESTBED"} for name in names] == [
+            {"REGRESS_GATE_STORE", "REGRESS_GATE_TESTBED"},
+            {"REGRESS_GATE_TESTBED"},
+        ]
+
+    def test_a_job_that_measures_on_another_cluster_takes_no_gpus(self, documents):
+        (job,) = documents(*IMAGE, *STORE, "--", *COMPARE, "--on", "ray://head.example.org")
+        assert "resources" not in pod_of(job)["containers"][0]
+        assert "tolerations" not in pod_of(job)
+
+
 class TestFiles:
     def test_a_suite_of_ones_own_is_carried_along(self, documents, tmp_path):
         file = tmp_path / "mine.yaml"
@@ -166,6 +233,7 @@ class TestMistakes:
             ((*IMAGE, "--", *COMPARE), "nothing would be kept: the store goes with the pod"),
             ((*IMAGE, *STORE, "--", "check", "v0.32.0"), "`check` is no command that measures"),
             ((*IMAGE, *STORE, "--", "compare", "v0.31.0", "v0.32.0"), "compare measures only with --measure"),
+            ((*IMAGE, *STORE, "--", *COMPARE, "--on", "slurm"), "a pod has no Slurm"),
             ((*IMAGE, *STORE, "--", *COMPARE, "--sute", "x"), "No such option '--sute'"),
             ((*IMAGE, *STORE, "--", "run", "v0.32.0", "--suite", "h100-lama8b"), "no suite 'h100-lama8b' is shipped"),
             ((*IMAGE, *STORE, "--name", "A b", "--", *COMPARE), "--name: a name has 1 to 52"),
@@ -182,8 +250,9 @@ class TestMistakes:
         assert shown.err.count("\n") == 1
 
 
-def test_the_example_is_what_the_command_prints_today(manifests):
-    text = (ROOT / "ci/kubernetes/job.yaml").read_text()
+@pytest.mark.parametrize("name", ["job", "rayjob"])
+def test_the_example_is_what_the_command_prints_today(manifests, name):
+    text = (ROOT / f"ci/kubernetes/{name}.yaml").read_text()
     header = [line.removeprefix("# ") for line in text.splitlines() if line.startswith("#")]
     command = next(line for line in header if line.startswith("regress-gate fleet manifests"))
     assert manifests(*command.split()[3:]).out == "".join(

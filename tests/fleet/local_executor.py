@@ -34,7 +34,7 @@ class LocalExecutor:
     def hosts(self) -> list[FleetHost]:
         return [FleetHost(name, name) for name in self.names]
 
-    def submit(self, host: FleetHost, task: str, name: str, *, alone: bool) -> LocalTask:  # noqa: ARG002 - the protocol's
+    def submit(self, host: FleetHost, task: str, name: str, *, alone: bool, seconds: float | None) -> LocalTask:  # noqa: ARG002 - the protocol's
         locks = self.directory / host.id
         locks.mkdir(parents=True, exist_ok=True)
         before = os.environ.get(DIRECTORY_VARIABLE)

@@ -49,9 +49,10 @@ class FleetExecutor(Protocol):
     def hosts(self) -> list[FleetHost]:
         """Those that are up and may be used now."""
 
-    def submit(self, host: FleetHost, task: str, name: str, *, alone: bool) -> Any:
+    def submit(self, host: FleetHost, task: str, name: str, *, alone: bool, seconds: float | None) -> Any:
         """Begin a task on a host, and return the handle for the other calls. `alone`: nothing else of the engine runs
-        beside it; else it takes no resources, because it only looks."""
+        beside it; else it takes no resources, because it only looks. `seconds` is what it is expected to take, without
+        the installation; None: not known."""
 
     def look(self, handle: Any) -> TaskReport:
         """What became of it. Does not wait."""

@@ -47,7 +47,7 @@ class FleetMember:
     block: int | None = None
     """The block that it makes now; None: it says which machine it is, or does nothing."""
     waits_since: float | None = None
-    """Since when its block waits for the host (time.monotonic); None: it does not."""
+    """Since when its task waits for the host (time.monotonic); None: it does not."""
     attempt: int = 0
     losses: int = 0
     """Tasks that it lost since it last had a result."""
@@ -122,7 +122,9 @@ class Fleet:
             time.sleep(_POLL)
             self.refresh()
         for each in self.members:
-            if each.handle is not None:
+            if each.waits_since is not None:
+                self.progress.note(f"{each.name} is busy otherwise, and takes part once it is free")
+            elif each.handle is not None:
                 self.leave_out(each, f"did not answer within {SURVEY_WITHIN:.0f} seconds")
         if not self.testbeds:
             asked = "" if self.wanted == ("*",) else f" that is {' or '.join(self.wanted)}"
@@ -136,7 +138,8 @@ class Fleet:
             self._list_hosts()
         for member in [each for each in self.members if each.handle is not None and each.block is None]:
             report = self.executor.look(member.handle)
-            if report.state is not TaskState.RUNNING:
+            member.waits_since = time.monotonic() if report.state is TaskState.WAITING else None
+            if report.state not in (TaskState.WAITING, TaskState.RUNNING):
                 self.executor.cancel(member.handle)
                 member.handle = None
                 self._hear(member, report)
@@ -149,8 +152,10 @@ class Fleet:
         known = {each.host.id for each in self.members}
         for host in found.values():
             if host.id not in known and (host.testbed is None or self._is_wanted(host.testbed)):
-                handle = self.executor.submit(host, self._survey_task(host), "survey", alone=False)
-                self.members.append(FleetMember(host, handle=handle))
+                self.members.append(FleetMember(host, handle=self._ask(host)))
+
+    def _ask(self, host: FleetHost) -> Any:
+        return self.executor.submit(host, self._survey_task(host), "survey", alone=False, seconds=None)
 
     def _hear(self, member: FleetMember, report: TaskReport) -> None:
         """What a host says of itself."""
@@ -177,8 +182,7 @@ class Fleet:
         if member.losses >= HOST_LOSSES:
             self.leave_out(member, f"{member.losses} tasks came to nothing one after the other; the last: {why}")
         elif member.testbed is None:
-            handle = self.executor.submit(member.host, self._survey_task(member.host), "survey", alone=False)
-            member.handle = handle
+            member.handle = self._ask(member.host)
 
     def leave_out(self, member: FleetMember, why: str) -> None:
         """Give it no more blocks."""

@@ -53,12 +53,14 @@ def run_on_fleet(
     store: Repository,
     control: ExperimentControl,
     make_task: TaskMaker,
+    seconds_a_block: float | None = None,
 ) -> ExperimentOutcome:
-    """Make the missing blocks of the plan. Whatever ends it, no task is left on any host.
+    """Make the missing blocks of the plan. Whatever ends it, no task is left on any host. `seconds_a_block`: those of
+    earlier blocks; None: not known.
 
     Raises FleetError if the engine is gone, or no host is left. Stored blocks stay.
     """
-    loop = _FleetLoop(plan, suite, fleet, store, control, make_task)
+    loop = _FleetLoop(plan, suite, fleet, store, control, make_task, seconds_a_block)
     try:
         return loop.run()
     finally:
@@ -76,7 +78,9 @@ class _FleetLoop:
         store: Repository,
         control: ExperimentControl,
         make_task: TaskMaker,
+        seconds: float | None,
     ) -> None:
+        self._seconds = seconds
         self._plan = plan
         self._fleet = fleet
         self._store = store
@@ -178,7 +182,9 @@ class _FleetLoop:
             attempt = self._attempts[block] = 1 + max(before, self._attempts.get(block, 0))
             task = self._make_task(member, block, attempt, self._levels())
             name = f"{self._plan.experiment}-{block}-{attempt}"
-            member.handle = self._fleet.executor.submit(member.host, task, name, alone=True)
+            member.handle = self._fleet.executor.submit(
+                member.host, task, name, alone=True, seconds=self._longest or self._seconds
+            )
             member.block, member.attempt = block, attempt
             self._begun[block] = time.monotonic()
             self._fleet.progress.host(member.name, f"block {block}: waiting for the host")

@@ -122,7 +122,7 @@ class RayExecutor:
         has_type = not types or any(accelerator_matches(str(self._accelerator), name) for name in types)
         return has_type and any(resources.get(name) for name in _ACCELERATORS)
 
-    def submit(self, host: FleetHost, task: str, name: str, *, alone: bool) -> _RayTask:  # noqa: ARG002 - the protocol's
+    def submit(self, host: FleetHost, task: str, name: str, *, alone: bool, seconds: float | None) -> _RayTask:  # noqa: ARG002 - the protocol's
         wanted = {"num_cpus": 0.0, "num_gpus": 0.0, "resources": {}}
         if alone:
             has = self._resources[host.id]

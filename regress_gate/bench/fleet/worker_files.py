@@ -52,6 +52,14 @@ class WorkerFiles:
             return [], offset
         return [json.loads(line) for line in whole.splitlines()], offset + len(whole) + len(end)
 
+    def last_line(self) -> str:
+        """What the worker itself printed last, in brackets; empty if nothing."""
+        try:
+            text = (self.directory / "log").read_text(encoding="utf-8", errors="replace").strip()
+        except FileNotFoundError:
+            return ""
+        return f" ({text.splitlines()[-1][:200]})" if text else ""
+
 
 class WorkerProgress:
     """A ProgressReporter that writes a line for each call: its name, and what it was given."""
@@ -119,11 +127,7 @@ class WorkerProcess:
             return TaskReport(TaskState.DONE, lines, result)
         code = self._process.returncode
         how = f"signal {-code}" if code < 0 else f"status {code}"
-        return TaskReport(TaskState.LOST, lines, f"its worker ended with {how}{self._last_line()}")
-
-    def _last_line(self) -> str:
-        text = (self._files.directory / "log").read_text(encoding="utf-8", errors="replace").strip()
-        return f" ({text.splitlines()[-1][:200]})" if text else ""
+        return TaskReport(TaskState.LOST, lines, f"its worker ended with {how}{self._files.last_line()}")
 
     def stop(self) -> None:
         """Ask the worker to end, which ends its servers first."""

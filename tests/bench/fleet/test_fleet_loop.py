@@ -87,7 +87,7 @@ class Engine:
     def hosts(self) -> list[FleetHost]:
         return [FleetHost(name, name) for name in self.names]
 
-    def submit(self, host: FleetHost, task: str, name: str, *, alone: bool) -> dict[str, Any]:  # noqa: ARG002
+    def submit(self, host: FleetHost, task: str, name: str, *, alone: bool, seconds: float | None) -> dict[str, Any]:  # noqa: ARG002
         handle = {**json.loads(task), "host": host.id, "looks": 0, "over": False}
         self.begun.append(handle)
         return handle
