@@ -27,6 +27,8 @@ _SM_CLOCK = 1
 """Of the clocks that can be read, the one of the multiprocessors (nvml.h)."""
 _REASONS = ("nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetCurrentClocksEventReasons")
 _TEMPERATURE = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
+_MIG_ENABLED = 1
+"""Of the modes of a GPU, now and after the next reset (nvml.h)."""
 _SENSOR = 0
 """On the GPU itself."""
 
@@ -105,35 +107,47 @@ def nvml() -> Iterator[Any | None]:
 
 
 def _find_by_library() -> Accelerators | None:
-    """All GPUs of this machine; None if the library finds none."""
+    """All GPUs of this machine, or the slices of those that are cut by MIG; None if the library finds none."""
     with nvml() as library:
         if library is None:
             return None
         count = _query(library, ("nvmlDeviceGetCount",)) or 0
         handles = [_query(library, ("nvmlDeviceGetHandleByIndex",), number) for number in range(count)]
-        names = [_text(_query(library, ("nvmlDeviceGetName",), handle) or "") for handle in handles]
+        devices = [device for handle in handles for device in _slices(library, handle) or (handle,)]
+        names = [_text(_query(library, ("nvmlDeviceGetName",), device) or "") for device in devices]
         driver = _query(library, ("nvmlSystemGetDriverVersion",))
         if not names or not all(names):
             return None
 
-        def common(name: str, *arguments: int, part: str | None = None) -> Any | None:
+        def common(name: str, *arguments: int, part: str | None = None, of: Sequence[Any] = handles) -> Any | None:
             """The answer, or the part of it, in which all GPUs agree."""
-            answers = [_query(library, (name,), handle, *arguments) for handle in handles]
+            answers = [_query(library, (name,), device, *arguments) for device in of]
             values = {getattr(answer, part, None) if part else answer for answer in answers}
             return values.pop() if len(values) == 1 else None
 
         sm = common("nvmlDeviceGetCudaComputeCapability")
-        memory = common("nvmlDeviceGetMemoryInfo", part="total")
+        memory = common("nvmlDeviceGetMemoryInfo", part="total", of=devices)
         watts = common("nvmlDeviceGetPowerManagementLimit")
         return Accelerators(
             " + ".join(dict.fromkeys(names)),
-            count,
+            len(devices),
             _text(driver) if driver else None,
             sm=".".join(map(str, sm)) if sm else None,
             memory_bytes=int(memory) if memory else None,
             max_clock_mhz=common("nvmlDeviceGetMaxClockInfo", _SM_CLOCK),
             power_limit_watts=round(watts / 1000) if watts else None,
         )
+
+
+def _slices(library: Any, handle: Any) -> list[Any]:
+    """The MIG devices of a GPU, each of which is less than the GPU: name (`… MIG 1g.10gb`) and memory are their own,
+    clocks and power are the GPU's. Empty: it is not cut."""
+    mode = _query(library, ("nvmlDeviceGetMigMode",), handle)
+    if not mode or mode[0] != _MIG_ENABLED:
+        return []
+    most = _query(library, ("nvmlDeviceGetMaxMigDeviceCount",), handle) or 0
+    found = (_query(library, ("nvmlDeviceGetMigDeviceHandleByIndex",), handle, number) for number in range(most))
+    return [device for device in found if device is not None]
 
 
 def _find_by_program() -> Accelerators | None:

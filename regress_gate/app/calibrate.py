@@ -8,6 +8,7 @@ from regress_gate.app.experiment import measure_task
 from regress_gate.app.measurement_task import MeasurementTask, make_task
 from regress_gate.app.settings import MeasurementAmount, ProgressReporter, Settings
 from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE
+from regress_gate.bench.fleet.fleet import Fleet
 from regress_gate.gate.decide import GateInput, GateRules, decide_compare
 from regress_gate.gate.planning import adjusted_effects, plan_runs
 from regress_gate.gate.sides import make_side
@@ -25,6 +26,8 @@ def calibrate_version(
     amount: MeasurementAmount,
     provisioning: ProvisionConfig,
     progress: ProgressReporter,
+    *,
+    fleet: Fleet | None = None,
 ) -> dict[str, Any]:
     """Measure a version against itself, in blocks; the object that `calibrate --format json` prints.
 
@@ -35,7 +38,7 @@ def calibrate_version(
     side against the other, and `second_in_block` and `drift_per_block` (null: unknown) with `effect` (relative,
     positive for a larger value), `interval` (95 %), and `p_adjusted` (over all effects listed).
     """
-    task = make_task(settings, {BASELINE: version, CANDIDATE: version}, provisioning)
+    task = make_task(settings, {BASELINE: version, CANDIDATE: version}, provisioning, fleet=fleet)
     runs = measure_task(settings, task, amount, progress).runs
     return _document(settings, task, runs, _decide(settings, task, runs))
 

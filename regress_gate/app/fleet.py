@@ -31,9 +31,11 @@ def check_engine(on: str) -> str:
 
 
 @contextmanager
-def open_fleet(settings: Settings, on: str | None, progress: ProgressReporter) -> Iterator[Fleet | None]:
+def open_fleet(
+    settings: Settings, on: str | None, progress: ProgressReporter, *, one_host: bool = False
+) -> Iterator[Fleet | None]:
     """The hosts that the settings' testbeds name, all if none, once each has said which machine it is; None: no engine
-    is asked for, and this machine measures.
+    is asked for, and this machine measures. `one_host`: the first of them alone, for what is only comparable on one.
 
     Raises FleetError if the engine or every host cannot be used, InputError if the hosts are not of one class.
     """
@@ -55,6 +57,8 @@ def open_fleet(settings: Settings, on: str | None, progress: ProgressReporter) -
     try:
         progress.say(f"asking the hosts of {on} what they are")
         fleet.survey()
+        if one_host:
+            fleet.keep_one()
         names = ", ".join(testbed.name for testbed in fleet.testbeds)
         progress.note(f"measuring on {plural(len(fleet.testbeds), 'host')} of {on}: {names}")
         yield fleet

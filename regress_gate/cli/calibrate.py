@@ -9,6 +9,7 @@ from regress_gate.cli.options import (
     CONTEXT,
     SectionedCommand,
     amount_from,
+    fleet_option,
     measure_options,
     measuring_settings,
     noise_options,
@@ -36,6 +37,7 @@ from regress_gate.report import OF_A_REPORT
 @noise_options
 @place_options
 @measure_options
+@fleet_option
 @spool_option
 @provision_options
 @store_options
@@ -44,6 +46,7 @@ def calibrate(
     format_: str,
     outputs: tuple[str, ...],
     figure: str | None,
+    on: str | None,
     spool: Path | None,
     quiet: bool,
     verbose: int,  # noqa: ARG001 - main looks for -vv itself
@@ -53,18 +56,20 @@ def calibrate(
 
     The runs are stored: later plans estimate from them what a number of runs can show. Exits 0; 1 if the gate fails the
     version against itself, which happens by chance in at most 5 % of calibrations (if it fails twice, do not trust
-    this machine's numbers); 4 if a server failed or too little was measured.
+    this machine's numbers); 4 if a server failed or too little was measured. With --on it is one host's noise: that of
+    --testbed, or of the first.
     """
     # Measuring imports the HTTP client and the statistics: --help does not need them.
     from regress_gate.app.calibrate import calibrate_version
+    from regress_gate.app.fleet import open_fleet
     from regress_gate.report.views.planning_view import CalibrationView
 
     files = parse_outputs(outputs, *OF_A_REPORT, format_=format_)
     amount = amount_from(options)
     settings = measuring_settings(settings_from(options), spool)
     provisioning = provisioning_from(options, settings)
-    with progress_on_stderr(quiet=quiet) as progress:
-        summary = calibrate_version(settings, version, amount, provisioning, progress)
+    with progress_on_stderr(quiet=quiet) as progress, open_fleet(settings, on, progress, one_host=True) as fleet:
+        summary = calibrate_version(settings, version, amount, provisioning, progress, fleet=fleet)
     deliver_view(CalibrationView(summary), format_, files, figure=figure)
     if summary["failed_runs"] or summary["runs"] < 2:
         return ExitCode.COULD_NOT_MEASURE

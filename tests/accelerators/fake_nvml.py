@@ -22,6 +22,8 @@ class FakeGpu:
     memory: int | None = 143_771 * 2**20
     capability: tuple[int, int] | None = (9, 0)
     limit: int | None = 700_000
+    slices: list["FakeGpu"] | None = None
+    """MIG devices; None: the GPU is not cut."""
 
 
 class FakeNvml:
@@ -60,6 +62,17 @@ class FakeNvml:
 
     def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, _: str) -> FakeGpu:  # noqa: N802
         return self.gpus[1]
+
+    def nvmlDeviceGetMigMode(self, gpu: FakeGpu) -> list[int]:  # noqa: N802
+        return [int(gpu.slices is not None)] * 2
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, _: FakeGpu) -> int:  # noqa: N802
+        return 7
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, gpu: FakeGpu, number: int) -> FakeGpu:  # noqa: N802
+        if number >= len(gpu.slices or ()):
+            raise NVMLError("Not Found")
+        return (gpu.slices or [])[number]
 
     def nvmlDeviceGetIndex(self, gpu: FakeGpu) -> int:  # noqa: N802
         return next(number for number, each in enumerate(self.gpus) if each is gpu)

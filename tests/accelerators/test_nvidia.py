@@ -1,11 +1,14 @@
 """NVIDIA GPUs: which of them a server may use, by CUDA's rules; what is read of them; a machine without them."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
 from regress_gate.accelerators.interface import DeviceSample
-from regress_gate.accelerators.nvidia import NvmlWatcher, nvml, visible_gpus
+from regress_gate.accelerators.nvidia import Nvidia, NvmlWatcher, nvml, visible_gpus
+from regress_gate.accelerators.registry import accelerator_matches
+from regress_gate.model.testbed import Testbed, compare_testbeds
 from tests.accelerators.fake_nvml import FakeGpu, FakeNvml
 
 FOUR = [FakeGpu(uuid=f"GPU-{digit}932f937-d72c-4106-c12f-20bd9faed9f6") for digit in "aab3"]
@@ -103,3 +106,16 @@ def test_a_gpu_that_is_not_there_is_not_watched() -> None:
     assert NvmlWatcher.of(library, [0])
     assert NvmlWatcher.of(library, [0, 7]) is None
     assert NvmlWatcher.of(library, []) is None
+
+
+def test_slices_of_a_gpu_are_less_than_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    slices = [FakeGpu(name="NVIDIA H200 MIG 1g.18gb", memory=16 * 2**30, clock=None, limit=None) for _ in range(7)]
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(slices=slices)))
+    found = Nvidia().find()
+    assert found is not None
+    assert (found.name, found.count, found.memory_bytes) == ("NVIDIA H200 MIG 1g.18gb", 7, 16 * 2**30)
+    assert (found.max_clock_mhz, found.power_limit_watts) == (1980, 700)
+    whole = Testbed("a", "NVIDIA H200", 1, cpu="x", cpu_count=8, memory_bytes=2**37)
+    cut = replace(whole, name="b", accelerator=found.name, accelerator_count=found.count)
+    assert not compare_testbeds(whole, cut).comparable
+    assert accelerator_matches("H200", found.name)

@@ -23,7 +23,7 @@ class FleetLab(Lab):
 
     def arguments(self, command: str, *more: object) -> list[str]:
         words = super().arguments(command, *more, "--on", self.on)
-        at = words.index("--testbed")
+        at = len(words) - 1 - words[::-1].index("--testbed")
         return words[:at] + words[at + 2 :]
 
 

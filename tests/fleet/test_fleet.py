@@ -39,3 +39,11 @@ def test_a_worker_that_is_killed_leaves_no_server_and_its_block_is_made_again(
     assert "was lost on" in made.err
     assert sorted(run.place.block for run in lab.runs() if run.place) == [1, 2]
     assert lab.servers() == []
+
+
+def test_a_calibration_is_of_one_host(lab: FleetLab, engine: Callable[..., LocalExecutor]) -> None:
+    executor = engine("a", "b", "c")
+    made = lab("calibrate", "0.19.0", "--runs", "2", "--testbed", "[bc]")
+    assert made.code in (0, 1), made.err
+    assert {run.testbed.name for run in lab.runs()} == {"b"}
+    assert {task.host for task in executor.blocks} == {"b"}

@@ -132,6 +132,15 @@ class Fleet:
         self._check(self.testbeds)
         self._reference = self.testbeds[0]
 
+    def keep_one(self) -> None:
+        """Use the first host alone, by name: for what is only comparable on one."""
+        name = self.testbeds[0].name
+        for member in self.members:
+            if member.name != name:
+                member.left_out = "one host is enough"
+        self.wanted = (name,)
+        self._is_wanted = lambda other: other == name
+
     def refresh(self) -> None:
         """See which hosts there are, and what new ones say. Those with a block are the loop's."""
         if time.monotonic() - self._listed >= _LIST_EVERY:
