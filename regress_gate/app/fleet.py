@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
+from regress_gate.app.fleet_status import fleet_status
 from regress_gate.app.settings import DEFAULT_SUITE, ProgressReporter, Settings
 from regress_gate.bench.fleet.block_task import BlockTask
 from regress_gate.bench.fleet.executor import FleetExecutor
 from regress_gate.bench.fleet.fleet import Fleet
 from regress_gate.bench.fleet.ray_executor import RayExecutor
 from regress_gate.bench.fleet.slurm_executor import SlurmExecutor
-from regress_gate.errors import InputError
+from regress_gate.errors import InputError, NoDataError
 from regress_gate.gate.comparison_choice import check_one_class
+from regress_gate.model.run import SuiteRef
 from regress_gate.model.testbed import is_wanted_testbed
 from regress_gate.paths import fleet_directory
+from regress_gate.report.views.fleet_view import step_texts
 from regress_gate.suites import load_suite
 from regress_gate.text import did_you_mean, plural
 
@@ -61,9 +65,21 @@ def open_fleet(
             fleet.keep_one()
         names = ", ".join(testbed.name for testbed in fleet.testbeds)
         progress.note(f"measuring on {plural(len(fleet.testbeds), 'host')} of {on}: {names}")
+        _warn_of_steps(settings, fleet, str(SuiteRef(suite.name, suite.version)), progress)
         yield fleet
     finally:
         fleet.close()
+
+
+def _warn_of_steps(settings: Settings, fleet: Fleet, suite: str, progress: ProgressReporter) -> None:
+    """Name the hosts that have stepped away from the others, before they take part in a decision."""
+    try:
+        classes = list(fleet_status(replace(settings, suite_flag=suite)))
+    except NoDataError:
+        return
+    for host in (host for one in classes for host in one.hosts if host.name in fleet.names):
+        for text in step_texts(host, suite):
+            progress.warn(f"{text}; see `regress-gate fleet status`")
 
 
 def make_executor(on: str, accelerator: str | None) -> FleetExecutor:

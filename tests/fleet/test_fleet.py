@@ -1,9 +1,16 @@
 """Blocks on several hosts, each a real worker process: each once, whatever becomes of the workers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from regress_gate.app.fleet import open_fleet
+from regress_gate.app.settings import Settings
+from regress_gate.model.run import SuiteRef
+from tests.bench.fleet.test_fleet_loop import Told
+from tests.cli.test_compare_hosts import stored
+from tests.cli.test_fleet_status import nights
 from tests.fleet.conftest import FleetLab
 from tests.fleet.local_executor import LocalExecutor, LocalTask, kill_worker
 
@@ -47,3 +54,14 @@ def test_a_calibration_is_of_one_host(lab: FleetLab, engine: Callable[..., Local
     assert made.code in (0, 1), made.err
     assert {run.testbed.name for run in lab.runs()} == {"b"}
     assert {task.host for task in executor.blocks} == {"b"}
+
+
+def test_a_host_that_stepped_away_is_named_before_it_measures(
+    lab: FleetLab, engine: Callable[..., LocalExecutor]
+) -> None:
+    engine("h0", "h1", "h2")
+    suite = SuiteRef("small", "1")
+    stored(lab.gate, [replace(run, suite=suite) for run in nights(20, step_at=12)])
+    told = Told()
+    with open_fleet(Settings(store_flag=str(lab.gate.store), suite_flag=str(lab.suite)), "ray", told):
+        assert any("h0 stepped away from the others of its class in small@1" in line for line in told.warnings)

@@ -85,7 +85,7 @@ def status_list(classes: Sequence[FleetClass]) -> ListView:
         values={"schema_version": "1", "classes": [_class_values(one) for one in classes]},
         notes=[
             *(f"class {number}: {_machine_text(one.machine)}" for number, one in numbered),
-            *(text for one in classes for host in one.hosts for text in _step_texts(host, one.suite)),
+            *(text for one in classes for host in one.hosts for text in step_texts(host, one.suite)),
             _LEGEND,
         ],
         empty="nothing is stored",
@@ -113,7 +113,8 @@ def _status_row(number: int, one: FleetClass, host: "HostStatus") -> tuple[Any, 
     )
 
 
-def _step_texts(host: "HostStatus", suite: str) -> list[str]:
+def step_texts(host: "HostStatus", suite: str) -> list[str]:
+    """A line for each time that the host's level stepped away from the others'."""
     return [
         f"{host.name} stepped away from the others of its class in {suite}: {abs(step.change):.1%} "
         f"{'slower' if step.change > 0 else 'faster'} {units.interval(step.interval)} than before, relative to them"

@@ -127,6 +127,8 @@ class Told:
 
     def note(self, text: str) -> None: ...
 
+    def say(self, text: str) -> None: ...
+
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
