@@ -20,7 +20,7 @@ class FindingState(StrEnum):
 
     SEEN = "seen"
     GONE = "gone"
-    """Shown to be within the margin."""
+    """Shown to be within the margin; of a suspicion: measured, and not seen again."""
     UNKNOWN = "unknown"
     """Not measured, or the runs do not decide it."""
 

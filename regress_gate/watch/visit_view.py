@@ -63,7 +63,7 @@ class Look:
     exit_code: int
     issues: tuple[IssueAction, ...] = ()
     suspected: tuple[Followed, ...] = ()
-    """Regressions that become findings if a second look sees them."""
+    """Regressions that become findings if the next look that measures them sees them."""
     threads: tuple[Candidate, ...] = ()
     """Threads since the look before that no record covers."""
     refreshed: tuple[str, ...] = ()
@@ -210,11 +210,11 @@ def _look_blocks(look: Look, detail: Detail) -> Iterator[Block]:
         yield Section("Followed", (ItemList(items),))
     waiting = tuple(one.finding.title for one in look.suspected if not one.is_gone)
     if waiting:
-        lead = "Shown once, not beyond the doubt of a year of looks. A second look that sees them makes them findings."
+        lead = "Shown once, not beyond the doubt of a year of looks. They become findings if the next look sees them too."
         yield Section("Suspected", (Paragraph(lead), ItemList(waiting)))
     gone = tuple(one.finding.title for one in look.suspected if one.is_gone)
     if gone:
-        lead = "Shown once, and shown by this look to be within their margins. Nobody was told of them."
+        lead = "Shown once, and not by this look, which measured them. Nobody was told of them."
         yield Section("Not seen again", (Paragraph(lead), ItemList(gone)))
     if look.issues:
         done = tuple((f"{one.title}: {one.done} ", Link(one.url)) if one.url else f"{one.title}: {one.done}"
