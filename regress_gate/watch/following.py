@@ -96,10 +96,12 @@ class LookPlace:
     """`NAME@VERSION`."""
     candidate: Version
     last_good: Version
-    """The build of the look before, or the pinned version."""
+    """The newest build of its line that passed, or the pinned version."""
     day: date
     suite_argument: str
     """As the user names the suite: a name or a path."""
+    variant: str | None = None
+    """Build of vLLM that the command is to search; None: vLLM's default build."""
 
 
 def follow(before: Sequence[Followed], result: Result, place: LookPlace) -> list[Followed]:
@@ -161,12 +163,12 @@ def _again(
     else:
         # To be measured and not seen again is enough: a suspicion that waits for months meets a second unlucky look.
         is_gone = all(series.interval is not None for series in members)
-    if not is_gone or _is_tagged(place.candidate) != _is_tagged(one.finding.first_bad):
+    if not is_gone or is_tagged(place.candidate) != is_tagged(one.finding.first_bad):
         return one.unseen()
     return replace(one, finding=replace(one.finding, state=FindingState.GONE, series=tuple(members)))
 
 
-def _is_tagged(build: Version) -> bool:
+def is_tagged(build: Version) -> bool:
     """Whether it is of the line of releases and their candidates, and not a build of main."""
     return build.channel in (Channel.RELEASE, Channel.CANDIDATE)
 
@@ -183,6 +185,7 @@ def _new(
         metric=worse[0].metric,
         suite=place.suite_argument,
         testbed=place.testbed,
+        variant=place.variant,
     )
     finding = WatchFinding(
         key=key,

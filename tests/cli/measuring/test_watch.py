@@ -103,7 +103,7 @@ def test_an_interrupted_look_goes_on_with_its_build_and_its_blocks(lab, monkeypa
 
 
 def test_a_build_that_cannot_be_measured_is_an_alarm_and_is_tried_again(lab, monkeypatch):
-    def is_never_quiet(*_):
+    def is_never_quiet(*_, **__):
         raise NotMeasuredError("0.19.1 could not be measured: others kept 3.0 cores busy")
 
     with monkeypatch.context() as patched:
@@ -149,7 +149,7 @@ def test_offline_without_a_named_build_knows_of_no_build(lab):
 
 
 def test_looks_of_one_visit_are_kept_in_the_order_in_which_they_were_made(lab, monkeypatch):
-    def is_never_quiet(*_):
+    def is_never_quiet(*_, **__):
         raise NotMeasuredError("could not be measured: others kept 3.0 cores busy")
 
     monkeypatch.setattr(watch, "measure_comparison", is_never_quiet)
