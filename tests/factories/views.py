@@ -270,7 +270,10 @@ def bisect_report(text: str) -> View:
     state = assess(row, series, runs, {2: text}, VariancePrior(1e-4, 20.0), MOMENT)
     stage = SearchStage("commits", state, StageEnd.FOUND, 6)
     notes = (KnownIssueNote("VLLM-1", text, text, text),)
-    return BisectReport((stage, stage), SuiteRef(text, "1"), text, notes, (text,))
+    files = candidates.ChangedFiles((text,), 1, is_all=True)
+    return BisectReport(
+        (stage, stage), SuiteRef(text, "1"), text, notes, (text,), place_options=("--suite", text), files=files
+    )
 
 
 def _search_run(at: int, block: int, text: str) -> SearchRun:
