@@ -61,7 +61,8 @@ def _written(series: SeriesResult, largest: float, value: float) -> str:
 
 def changes_so_far(settings: Settings, place: SuiteOnTestbed, build: Version) -> list[str]:
     """Change points for the worse over all stored builds of the line of `build`, the newest first, a sentence each: a
-    level that creeps is seen here before any look sees it pass the margin. Empty where the builds are too few."""
+    step of half a margin, which no look decides on, is seen after some. Not a level that creeps a little with each
+    build. Empty where the builds are too few."""
     with open_combined_store(str(settings.store_url.value)) as store:
         views = read_lines(store, place, settings, HistoryFilter(), detect=True)
     texts = []
