@@ -33,7 +33,7 @@ from regress_gate.stats.search_length import SearchCase, expect_runs
 from regress_gate.store.repository import find_store
 from regress_gate.store.store_interface import run_order
 from regress_gate.text import duration_text, one_line, plural
-from regress_gate.watch.bisect_view import BisectReport, KnownIssueNote, SearchPlan, SearchStage, StageEnd
+from regress_gate.watch.bisect_view import BisectReport, KnownIssueNote, SearchStage, StageEnd
 from regress_gate.watch.bisection import (
     FAILURE,
     SearchedSeries,
@@ -44,6 +44,7 @@ from regress_gate.watch.bisection import (
     known_noise,
 )
 from regress_gate.watch.candidates import Candidate
+from regress_gate.watch.search_plan_view import SearchPlan
 
 _FAILED_IN_A_ROW = 3
 """Builds that cannot be provisioned, one after the other, after which the cause is taken to be elsewhere."""
