@@ -114,7 +114,7 @@ class Visit(View):
             name = "no new build" if look.summary.candidate is None else build_text(look.summary.candidate)
             # The headline of one look is the title already.
             said = [Paragraph(look.summary.headline)] if len(self.looks) > 1 or self.is_telling else []
-            if parts := (*said, *_look_blocks(look, detail)):
+            if parts := (*said, *_look_blocks(look, detail, is_dry_run=self.is_dry_run)):
                 blocks.append(Section(name, parts))
         blocks += [*_thread_blocks(self.threads), *_note_blocks(self.notes)]
         if self.drafts:
@@ -214,7 +214,7 @@ def _since(build: PublishedBuild) -> str:
     return since + ("" if build.image is None else f", {build.image}")
 
 
-def _look_blocks(look: Look, detail: Detail) -> Iterator[Block]:
+def _look_blocks(look: Look, detail: Detail, *, is_dry_run: bool) -> Iterator[Block]:
     if look.summary.findings:
         items = tuple(
             (Styled(one.title, Style.BAD), ". ", state_text(one, look.summary), " Find the commit: ",
@@ -235,7 +235,7 @@ def _look_blocks(look: Look, detail: Detail) -> Iterator[Block]:
     if look.issues:
         done = tuple((f"{one.title}: {one.done} ", Link(one.url)) if one.url else f"{one.title}: {one.done}"
                      for one in look.issues)  # fmt: skip
-        yield Section("Tracking issues", (ItemList(done),))
+        yield Section("Tracking issues, if it was for real" if is_dry_run else "Tracking issues", (ItemList(done),))
     if look.message:
         if look.summary.alarms:
             yield Section("Alarms", (ItemList(look.summary.alarms),))
