@@ -12,23 +12,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import fmean
 
-from regress_gate.accelerators.registry import default_variant
+from regress_gate.app.bisect_rows import BuildFinder
 from regress_gate.app.check import check_version
 from regress_gate.app.experiment import find_unfinished, measure_task
-from regress_gate.app.issue_tracking import open_github
 from regress_gate.app.measure_comparison import NotMeasuredError
 from regress_gate.app.measurement_task import MeasurementTask, make_task
 from regress_gate.app.settings import MeasurementAmount, ProgressReporter, Settings
 from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE, SINGLE, suite_digest
-from regress_gate.bench.inspect.published_wheels import CPU_DISTRIBUTION, DISTRIBUTION, published_versions
-from regress_gate.bench.provision.interface import NotPublishedError, ProvisionError
-from regress_gate.bench.provision.recipe import WHEEL_INDEX, find_wheel
+from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.errors import InputError, RegressGateError
 from regress_gate.gate.sides import runs_that_count
-from regress_gate.github import UnavailableError
 from regress_gate.known.records.loading import load_records
 from regress_gate.known.threads import ThreadRef
-from regress_gate.model.config import ProvisionConfig, ProvisionMethod
+from regress_gate.model.config import ProvisionConfig
 from regress_gate.model.issue import Applies, Effect, KnownIssue
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.version import Channel, Version
@@ -37,7 +33,7 @@ from regress_gate.stats.search_length import SearchCase, expect_runs
 from regress_gate.store.repository import find_store
 from regress_gate.store.store_interface import run_order
 from regress_gate.text import duration_text, one_line, plural
-from regress_gate.watch.bisect_view import BisectReport, KnownIssueNote, SearchPlan, SearchStage, StageEnd
+from regress_gate.watch.bisect_view import BisectReport, KnownIssueNote, SearchStage, StageEnd
 from regress_gate.watch.bisection import (
     FAILURE,
     SearchedSeries,
@@ -47,18 +43,11 @@ from regress_gate.watch.bisection import (
     find_series,
     known_noise,
 )
-from regress_gate.watch.candidates import (
-    Candidate,
-    chosen_candidates,
-    commits_between,
-    has_order,
-    releases_between,
-)
+from regress_gate.watch.candidates import Candidate
+from regress_gate.watch.search_plan_view import SearchPlan
 
 _FAILED_IN_A_ROW = 3
 """Builds that cannot be provisioned, one after the other, after which the cause is taken to be elsewhere."""
-_PROBED_FROM_AN_END = 60
-"""Commits that are asked for a wheel, from each end, before a range is said to have none."""
 _INTERRUPTED = "interrupted: every run that was made is stored; the same command goes on"
 _GOALS = {
     Goal.ENDS: "do the ends differ?",
@@ -98,6 +87,7 @@ class _Search:
     task: MeasurementTask
     """Of both ends."""
     series: SearchedSeries
+    builds: BuildFinder
     row: Sequence[Candidate]
     kind: str
     """`releases`, `commits` or `chosen`."""
@@ -131,24 +121,51 @@ def bisect(settings: Settings, request: BisectRequest, progress: ProgressReporte
     stages = [_search(search, until, progress)]
     notes: list[str] = []
     if stages[0].end is StageEnd.FOUND and search.kind == "releases" and not request.releases_only:
-        finer, why = _commits_within(search, stages[0], progress)
-        if finer is None:
+        good, bad = _neighbours(stages[0])
+        progress.say(f"looking for the commits between {good.version} and {bad.version}")
+        row, why = search.builds.commits_within(good.version, bad.version)
+        if row is None:
             notes.append(f"the commits between are not searched: {why}")
         else:
-            stages.append(_search(finer, until, progress))
-    issues = _naming_issues(settings, stages[-1])
-    testbed = search.task.testbed.name
-    return BisectReport(tuple(stages), search.suite, testbed, tuple(issues), tuple(notes), _options(search))
+            stages.append(_search(replace(search, row=row, kind="commits"), until, progress))
+    last = stages[-1]
+    files, left_out, why = None, list[Version](), ""
+    if last.end is StageEnd.FOUND and last.kind == "commits":
+        files, why = search.builds.files_of(_neighbours(last)[1])
+    elif last.end is StageEnd.FOUND and last.kind == "chosen":
+        good, bad = _neighbours(last)
+        left_out, why = search.builds.releases_left_out(good.version, bad.version)
+    return BisectReport(
+        tuple(stages),
+        search.suite,
+        search.task.testbed.name,
+        tuple(_naming_issues(settings, last)),
+        (*notes, *([why] if why else [])),
+        place_options=_place_options(search),
+        search_flags=_search_flags(search),
+        files=files,
+        left_out=tuple(left_out),
+    )
 
 
-def _options(search: _Search) -> tuple[str, ...]:
-    """What a search of a part of the row is called with as well. A launch line is left to the person who gave it."""
+def _neighbours(found: SearchStage) -> tuple[Candidate, Candidate]:
+    """The last build without the step and the first one with it."""
+    low, high, _ = found.state.place
+    return found.state.row[low], found.state.row[high]
+
+
+def _place_options(search: _Search) -> tuple[str, ...]:
+    """Which suite, testbed and build a command about the same series needs. A launch line is left to who gave it."""
     given = search.request.provisioning
     suite = str(search.settings.suite.value or search.suite.name)
-    words = ["--suite", suite, "--testbed", search.task.testbed.name]
-    words += ["--variant", given.variant] if given.variant else []
-    words += ["--releases-only"] if search.request.releases_only else []
-    return (*words, *(["--offline"] if search.request.offline else []))
+    words = ("--suite", suite, "--testbed", search.task.testbed.name)
+    return (*words, "--variant", given.variant) if given.variant else words
+
+
+def _search_flags(search: _Search) -> tuple[str, ...]:
+    """What a search of a part of the row is called with besides."""
+    flags = {"--releases-only": search.request.releases_only, "--offline": search.request.offline}
+    return tuple(flag for flag, is_given in flags.items() if is_given)
 
 
 def _begin(
@@ -161,86 +178,9 @@ def _begin(
         raise InputError("both ends are one version", todo="name the last good version and the first bad one")
     series = find_series(task.suite, request.scenario, request.metric, is_improvement=request.is_improvement)
     progress.say("looking for the builds between the two versions")
-    row, kind = _row(settings, request, task)
-    return _Search(settings, request, task, series, row, kind)
-
-
-def _row(settings: Settings, request: BisectRequest, task: MeasurementTask) -> tuple[list[Candidate], str]:
-    good, bad = task.versions[BASELINE], task.versions[CANDIDATE]
-    if request.chosen:
-        return chosen_candidates(good, bad, [Version.parse(text) for text in request.chosen]), "chosen"
-    if has_order(good) and has_order(bad):
-        if not good.is_before(bad):
-            raise InputError(f"{good} does not come before {bad}", todo="exchange them, and search with --improvement")
-        return releases_between(good, bad, _release_numbers(settings, request, task)), "releases"
-    variant = _variant(request, task)
-    with open_github(settings.environment, offline=request.offline) as client:
-        try:
-            row = commits_between(client, good, bad, variant)
-        except UnavailableError as error:
-            raise NotMeasuredError(f"the commits between {good} and {bad} are not known: {error}") from None
-    return _between_wheels(request, row), "commits"
-
-
-def _variant(request: BisectRequest, task: MeasurementTask) -> str | None:
-    return request.provisioning.variant or default_variant(task.testbed.accelerator)
-
-
-def _release_numbers(settings: Settings, request: BisectRequest, task: MeasurementTask) -> list[str]:
-    """Published releases; offline, those of which something is stored."""
-    store, held = find_store(str(settings.store_url.value)), list[Version]()
-    if store is not None:
-        with store:
-            held = [holding.version for holding in store.inventory() if holding.testbed == task.testbed.name]
-    stored = [version.number for version in held if version.number is not None and has_order(version)]
-    if request.offline:
-        return list(dict.fromkeys(stored))
-    distribution = CPU_DISTRIBUTION if _variant(request, task) == "cpu" else DISTRIBUTION
-    return list(dict.fromkeys([*published_versions(distribution, settings.environment), *stored]))
-
-
-def _has_wheel(request: BisectRequest, version: Version) -> bool:
-    """Whether a commit has a wheel for this machine. Raises ProvisionError if the index does not answer."""
-    if request.provisioning.way not in (None, ProvisionMethod.VENV):
-        return True  # images and launch lines show it when they are started
-    try:
-        find_wheel(request.provisioning.wheel_index or WHEEL_INDEX, version.commit or "", version.variant, version)
-    except NotPublishedError:
-        return False
-    return True
-
-
-def _between_wheels(request: BisectRequest, row: Sequence[Candidate]) -> list[Candidate]:
-    """The row from the first to the last commit that has a wheel. Raises NotMeasuredError if an end has none near."""
-
-    def nearest(places: Sequence[int]) -> int:
-        for at in places[:_PROBED_FROM_AN_END]:
-            if _has_wheel(request, row[at].version):
-                return at
-        tried = plural(min(len(places), _PROBED_FROM_AN_END), "commit")
-        raise NotMeasuredError(f"none of {tried} from {row[places[0]].version} has a wheel for this machine")
-
-    places = range(len(row))
-    low, high = nearest(places), nearest(places[::-1])
-    if low >= high:
-        raise NotMeasuredError("there are no two commits with a wheel for this machine between the two versions")
-    return list(row[low : high + 1])
-
-
-def _commits_within(search: _Search, found: SearchStage, progress: ProgressReporter) -> tuple[_Search | None, str]:
-    """The search among the commits between two neighbouring releases, or why there is none."""
-    good, bad = (found.state.row[at].version for at in found.state.place[:2])
-    if search.request.provisioning.way not in (None, ProvisionMethod.VENV):
-        return None, "they are installed from wheels, and the versions are started otherwise here"
-    if search.request.offline:
-        return None, "--offline"
-    progress.say(f"looking for the commits between {good} and {bad}")
-    try:
-        with open_github(search.settings.environment, offline=False) as client:
-            row = commits_between(client, good, bad, _variant(search.request, search.task))
-        return replace(search, row=_between_wheels(search.request, row), kind="commits"), ""
-    except (RegressGateError, UnavailableError) as error:
-        return None, one_line(str(error))
+    builds = BuildFinder(settings, request.provisioning, task, request.offline)
+    row, kind = builds.find_row(request.chosen)
+    return _Search(settings, request, task, series, builds, row, kind)
 
 
 # The search
@@ -264,7 +204,7 @@ def _search(search: _Search, until: float | None, progress: ProgressReporter) ->
             end = StageEnd.BUDGET
             break
         version = search.row[choice.position].version
-        if search.kind == "commits" and not state.runs_at(choice.position) and not _has_wheel(search.request, version):
+        if search.kind == "commits" and not state.runs_at(choice.position) and not search.builds.has_wheel(version):
             untestable[choice.position] = "no wheel for this machine"
             continue
         progress.note(_next_text(state, choice))

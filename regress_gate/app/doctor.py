@@ -299,7 +299,7 @@ def _watch(settings: Settings, now: datetime) -> Lines:
         text = f"{state.look_text}; the next is due {state.next_due:%Y-%m-%d}"
         if confirmed := sum(one.is_confirmed and not one.is_gone for one in state.followed):
             text += f"; {plural(confirmed, 'regression is', 'regressions are')} followed"
-        yield _fine(what, text)
+        yield CheckedItem(what, Health.NOTE, text, "see its alarms") if state.alarms else _fine(what, text)
         for alarm in state.alarms:
             yield CheckedItem(what, Health.STALE, alarm.text, alarm.todo)
     if not states and "watch" in settings.config.model_fields_set:

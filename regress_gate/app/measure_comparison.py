@@ -221,11 +221,14 @@ def _hosts_before(settings: Settings, task: MeasurementTask) -> list[Testbed]:
         return [] if plan is None else list(dict.fromkeys(run.testbed for run in find_plan_runs(plan, store)))
 
 
-def measure_comparison(settings: Settings, planned: PlannedComparison, progress: ProgressReporter) -> ComparisonScope:
+def measure_comparison(
+    settings: Settings, planned: PlannedComparison, progress: ProgressReporter, *, hint: str | None = None
+) -> ComparisonScope:
     """Measure the missing blocks; the scope of the comparison to make afterwards.
 
-    A version that fails to serve is no error here: its failed runs are stored, and the gate weighs them. Raises
-    NotMeasuredError for a version that has neither failed runs nor runs that count.
+    A version that fails to serve is no error here: its failed runs are stored, and the gate weighs them. `hint` says
+    how to go on after an interruption; None: with --resume. Raises NotMeasuredError for a version that has neither
+    failed runs nor runs that count.
     """
     task, plan, amount = planned.task, planned.plan, planned.amount
     built = {side: built_version(settings, task, side) for side in task.versions}
@@ -238,10 +241,11 @@ def measure_comparison(settings: Settings, planned: PlannedComparison, progress:
             progress,
             most_blocks=None if interim is None else plan.runs_a_side,
             after_block=None if interim is None else interim.after_block,
+            hint=hint,
         ).outcome
         built |= {entry.made.slot.side: entry.made.run.version for entry in outcome.stored}
         for version in built.values():
-            _check_measured(settings, task, version)
+            _check_measured(settings, task, version, "go on with --resume" if hint is None else "run it again")
     else:
         reason = planned.settled or f"both sides have {plural(plan.runs_a_side, 'run that counts', 'runs that count')}"
         hint = "" if planned.settled is None else " (--all-blocks measures all the same)"
@@ -290,7 +294,7 @@ def plan_blocks(settings: Settings, task: MeasurementTask, amount: MeasurementAm
     return replace(plan, hosts=len(task.testbed_names))
 
 
-def _check_measured(settings: Settings, task: MeasurementTask, version: Version) -> None:
+def _check_measured(settings: Settings, task: MeasurementTask, version: Version, todo: str) -> None:
     """Raises NotMeasuredError for a version of which every run is void, and none failed."""
     with open_combined_store(str(settings.store_url.value)) as store:
         suite = SuiteRef(task.suite.name, task.suite.version)
@@ -298,6 +302,4 @@ def _check_measured(settings: Settings, task: MeasurementTask, version: Version)
     side = make_side(version, runs, task.suite.conditions)
     if not side.counted and not side.failed:
         reason = f": {side.void[-1].reason}" if side.void else ""
-        raise NotMeasuredError(
-            f"{version} could not be measured{reason}; quieten the machine, then go on with --resume"
-        )
+        raise NotMeasuredError(f"{version} could not be measured{reason}; quieten the machine, then {todo}")

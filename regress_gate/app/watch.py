@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -19,11 +19,12 @@ from regress_gate.accelerators.registry import default_variant
 from regress_gate.app.check import check_version
 from regress_gate.app.compare import compare_stored, keep_comparison
 from regress_gate.app.diff_config import changed_configuration
-from regress_gate.app.issue_tracking import discover_candidates
+from regress_gate.app.history import SuiteOnTestbed
 from regress_gate.app.measure_comparison import NotMeasuredError, measure_comparison, plan_comparison
 from regress_gate.app.settings import DEFAULT_SUITE, MeasurementAmount, ProgressReporter, Settings
 from regress_gate.app.watch_builds import build_alarms, find_newest, named_as_before
-from regress_gate.app.watch_refresh import Refreshed, refresh_knowledge
+from regress_gate.app.watch_history import changes_so_far, measured_levels
+from regress_gate.app.watch_refresh import NewThreads, Refreshed, find_new_threads, refresh_knowledge
 from regress_gate.app.watch_state import (
     alarms_of,
     changed_libraries,
@@ -37,11 +38,10 @@ from regress_gate.app.watch_state import (
 from regress_gate.bench.machine.fingerprint import fingerprint
 from regress_gate.bench.provision.recipe import WHEEL_INDEX
 from regress_gate.errors import ExitCode, InputError, RegressGateError
-from regress_gate.known.tracker.sync import Candidate
 from regress_gate.model.config import ProvisionConfig
 from regress_gate.model.result import Decision, Result
 from regress_gate.model.run import SuiteRef
-from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.suite import Suite
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.paths import watch_lock_file
@@ -52,11 +52,14 @@ from regress_gate.text import one_line, plural
 from regress_gate.watch.alarm import AlarmKind, WatchAlarm
 from regress_gate.watch.builds import FoundBuilds, PublishedBuild
 from regress_gate.watch.finding import FindingState, LookSummary
-from regress_gate.watch.following import Followed, LookPlace, follow
+from regress_gate.watch.following import Followed, LookPlace, follow, is_tagged
 from regress_gate.watch.visit_view import Look, Visit
 
-VLLM = "vllm-project/vllm"
-_THREADS_SHOWN = 5
+_MEASURE, _CHECK = "measure", "check"
+"""Kinds of looks."""
+_ISSUES_NAMED = 3
+"""Blocking known issues in a headline."""
+_AGAIN = "interrupted: every run that was made is stored; the same command goes on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,10 @@ class _Place:
     machine: Testbed
     suite: SuiteRef
     suite_argument: str
-    conditions: ConditionLimits
+    definition: Suite
     pinned: Version
+    variant: str | None
+    """Build of vLLM for this place; None: vLLM's default build."""
 
     @property
     def name(self) -> str:
@@ -93,31 +98,47 @@ def visit(settings: Settings, request: WatchRequest, progress: ProgressReporter)
     url = str(settings.store_url.value)
     with only_watch(url), open_store(url, create=True) as store:
         config, now = settings.config.watch, datetime.now(UTC)
-        place, variant = _find_place(settings, request, store)
+        place = _find_place(settings, request, store)
         progress.say("asking for the newest builds")
-        found = find_newest(settings, request.provisioning, variant, request.builds, offline=request.offline)
+        found = find_newest(settings, request.provisioning, place.variant, request.builds, offline=request.offline)
         earlier = _end_looks_at_pinned(store, place, now)
         found = named_as_before(found, earlier)
         alarms = build_alarms(found, earlier, config, now)
         alarms += [one for one in watch_alarms(earlier, config, now) if one.kind is AlarmKind.OVERDUE]
         alarms += [one for one in [changed_testbed(earlier, place.machine)] if one is not None]
         images = {one.version: one.image for one in found.builds if one.image is not None}
-        looks = []
-        for unfinished, build in _to_look_at(found.builds, earlier, place, request):
+        looks, threads, kind = [], NewThreads(), _kind(request)
+        builds = _to_look_at(found.builds, earlier, place, kind)
+        if builds or request.check_only:
+            if not request.offline:
+                progress.say("looking for new threads")
+            threads = find_new_threads(earlier, now, offline=request.offline)
+        for at, (unfinished, build) in enumerate(builds):
             progress.say(f"looking at {build}")
             # Each with a time of its own: they are followed, and told of, in the order in which they began.
             begun = datetime.now(UTC)
-            known = {"image": images[build]} if build in images else {}
+            known = {"kind": kind} | ({"image": images[build]} if build in images else {})
             look = unfinished or StoredLook(_look_name(build, place, begun), place.name, begun, None, build, known)
             store.put_look(look)
-            looks.append(_look(settings, request, place, store, look, alarms, progress))
+            # The threads are those of the visit: its first look has them.
+            news = NewThreads() if at else threads
+            looks.append(_look(settings, request, place, store, look, alarms, news, progress))
         if not looks:
-            _note_nothing_new(store, place, found, alarms, now)
+            _note_nothing_new(store, place, found, alarms, threads, now)
         stored = store.looks(place.name)
         made = {look.summary.look for look in looks}
         alarms += [alarm for look in stored if look.name in made for alarm in alarms_of(look.data)]
         alarms += watch_alarms(stored, config, now)
-        return Visit(tuple(looks), found.builds, tuple(dict.fromkeys(alarms)), now + timedelta(days=config.every_days))
+        due = now + timedelta(days=config.every_days)
+        quiet = NewThreads() if looks else threads
+        return Visit(
+            tuple(looks),
+            found.builds,
+            tuple(dict.fromkeys(alarms)),
+            due,
+            threads=quiet.threads,
+            notes=quiet.notes,
+        )
 
 
 @contextmanager
@@ -135,7 +156,7 @@ def only_watch(url: str) -> Iterator[None]:
         lock.release()
 
 
-def _find_place(settings: Settings, request: WatchRequest, store: Repository) -> tuple[_Place, str | None]:
+def _find_place(settings: Settings, request: WatchRequest, store: Repository) -> _Place:
     argument = str(settings.suite.value or DEFAULT_SUITE)
     suite = load_suite(argument)
     testbed = fingerprint(settings.testbed.value, accelerator=suite.accelerator)
@@ -147,9 +168,12 @@ def _find_place(settings: Settings, request: WatchRequest, store: Repository) ->
         )
     pinned = max(pins, key=lambda pin: pin.pinned_at).version
     accelerator = testbed.accelerator if suite.accelerator is None else suite.accelerator
+    if request.check_only:
+        # The builds for the machine that is asked about, which need not be this one.
+        accelerator = settings.deployment.accelerator or accelerator
     variant = request.provisioning.variant or default_variant(accelerator)
     ref = SuiteRef(suite.name, suite.version)
-    return _Place(testbed, ref, argument, suite.conditions, pinned), variant
+    return _Place(testbed, ref, argument, suite, pinned, variant)
 
 
 def _end_looks_at_pinned(store: Repository, place: _Place, now: datetime) -> list[StoredLook]:
@@ -166,15 +190,20 @@ def _is_pinned(build: Version, place: _Place) -> bool:
 
 
 def _to_look_at(
-    builds: Iterable[PublishedBuild], earlier: Sequence[StoredLook], place: _Place, request: WatchRequest
+    builds: Iterable[PublishedBuild], earlier: Sequence[StoredLook], place: _Place, kind: str
 ) -> list[tuple[StoredLook | None, Version]]:
-    """An interrupted look first, then builds that no look has decided against this pin; with the look to go on with."""
-    kind = "check" if request.check_only else "measure"
-    unfinished = {look.candidate: look for look in earlier if look.ended is None and look.candidate is not None}
+    """An interrupted look of this kind first, then builds that no look has measured and decided beside this pin; with
+    the look to go on with. A check is made again each time: deployment, records and waivers may be others."""
+    unfinished = {
+        look.candidate: look
+        for look in earlier
+        if look.ended is None and look.candidate is not None and look.data.get("kind", _MEASURE) == kind
+    }
     decided = {
         look.candidate
         for look in earlier
-        if look.data.get("decision")
+        if kind == _MEASURE
+        and look.data.get("decision")
         and look.data.get("kind") == kind
         and look.data.get("pinned") == str(place.pinned)
         and not made_nothing(look)
@@ -184,9 +213,13 @@ def _to_look_at(
     return [(unfinished.get(build), build) for build in new]
 
 
+def _kind(request: WatchRequest) -> str:
+    return _CHECK if request.check_only else _MEASURE
+
+
 def _look_name(build: Version, place: _Place, now: datetime) -> str:
     where = hashlib.sha256(place.name.encode()).hexdigest()[:6]
-    return f"{now:%Y%m%dT%H%M%S}-{re.sub(r'[^A-Za-z0-9.]+', '-', str(build))}-{where}"
+    return f"{now:%Y%m%dT%H%M%S%f}-{re.sub(r'[^A-Za-z0-9.]+', '-', str(build))}-{where}"
 
 
 def _look(
@@ -196,6 +229,7 @@ def _look(
     store: Repository,
     look: StoredLook,
     alarms: Sequence[WatchAlarm],
+    threads: NewThreads,
     progress: ProgressReporter,
 ) -> Look:
     """Everything from measuring to what others are to be told. Each step is kept before the next one begins."""
@@ -203,8 +237,7 @@ def _look(
     assert build is not None  # noqa: S101 - looks without a build have nothing to go on with  # nosec B101
     before = [one for one in store.looks(place.name) if one.ended is not None]
     followed_before = followed_by(before)
-    kind = "check" if request.check_only else "measure"
-    data: dict[str, Any] = {**look.data, "kind": kind, "pinned": str(place.pinned)}
+    data: dict[str, Any] = {**look.data, "kind": _kind(request), "pinned": str(place.pinned)}
     known = Refreshed((), ("nothing was brought up to date (offline)",))
     if not request.offline:
         index = request.provisioning.wheel_index or WHEEL_INDEX
@@ -227,9 +260,10 @@ def _look(
             testbed=place.machine.name,
             suite=str(place.suite),
             candidate=build,
-            last_good=_last_good(before, place),
+            last_good=_last_good(before, build, place.pinned),
             day=look.begun.date(),
             suite_argument=place.suite_argument,
+            variant=place.variant,
         )
         followed = follow(followed_before, result, where)
     headline = _headline(build, place, result, followed, problem)
@@ -237,12 +271,19 @@ def _look(
         "decision": None if result is None else result.decision.value,
         "exit_code": ExitCode.COULD_NOT_MEASURE if result is None else result.exit_code,
         "headline": headline,
-        "followed": [one.to_json() for one in followed],
-        "told": request.check_only,
+        **threads.kept(),
     }
-    threads, notes = _new_threads(before, request, progress)
+    changes = list[str]()
+    if not request.check_only:  # what is followed is the measuring looks' alone
+        data["followed"] = [one.to_json() for one in followed]
+        if result is not None:
+            at = SuiteOnTestbed(place.machine.name, place.suite, place.definition)
+            changes = changes_so_far(settings, at, build)
+            data |= {**measured_levels(result), "changes": changes}
     ended = replace(look, data=data, ended=datetime.now(UTC))
     own += unmeasured_alarms([*before, ended])
+    # Others hear of a check that does not pass, and of every measurement.
+    data["told"] = request.check_only and data["exit_code"] == ExitCode.PASS and not own
     store.put_look(replace(ended, data=data | {"alarms": [one.to_json() for one in own]}))
     findings = tuple(one.finding for one in followed if one.is_confirmed)
     suspected = tuple(one for one in followed if not one.is_confirmed)
@@ -252,9 +293,10 @@ def _look(
         summary,
         data["exit_code"],
         suspected=suspected,
-        threads=threads,
+        changes=tuple(changes),
+        threads=threads.threads,
         refreshed=known.done,
-        notes=(*known.problems, *notes),
+        notes=(*known.problems, *threads.notes),
     )
 
 
@@ -278,7 +320,7 @@ def _decide(
     planned = plan_comparison(
         settings, str(place.pinned), str(build), amount, request.provisioning, decide=partial(compare_stored, settings)
     )
-    result = compare_stored(settings, measure_comparison(settings, planned, progress))
+    result = compare_stored(settings, measure_comparison(settings, planned, progress, hint=_AGAIN))
     keep_comparison(settings, result)
     return result
 
@@ -290,15 +332,19 @@ def _runs_made(store: Repository, place: _Place, look: StoredLook) -> dict[str, 
         for version in versions
         for run in store.runs(version=version, testbed=place.machine.name, suite=place.suite)
     ]
-    return look_runs(runs, place.conditions, place.pinned, look.begun)
+    return look_runs(runs, place.definition.conditions, place.pinned, look.begun)
 
 
-def _last_good(before: Sequence[StoredLook], place: _Place) -> Version:
-    """The newest build that a look measured and passed; without one, the pinned version, which is the baseline."""
+def _last_good(before: Sequence[StoredLook], build: Version, pinned: Version) -> Version:
+    """The newest build of the line of `build` that a look measured and passed; without one, the pinned version, the
+    baseline. A nightly that passed says nothing of a release that was cut elsewhere, nor does a later release."""
     for look in reversed(before):
-        if look.data.get("kind") == "measure" and look.data.get("decision") == Decision.PASS and look.candidate:
-            return look.candidate
-    return place.pinned
+        good = look.candidate
+        if look.data.get("kind") != _MEASURE or look.data.get("decision") != Decision.PASS or good is None:
+            continue
+        if is_tagged(good) == is_tagged(build) and (not is_tagged(build) or good.is_before(build)):
+            return good
+    return pinned
 
 
 def _headline(
@@ -307,6 +353,8 @@ def _headline(
     if result is None:
         return f"{build} could not be measured: {problem}"
     headline = f"{place.pinned} → {build}: {result.decision.value}"
+    if blocking := [issue.id for issue in result.known_issues if issue.blocks]:
+        headline += f" ({', '.join(blocking[:_ISSUES_NAMED])}{', …' if len(blocking) > _ISSUES_NAMED else ''})"
     for are_gone, are_confirmed, one, many in (
         (False, True, "regression is followed", "regressions are followed"),
         (False, False, "suspicion waits for the next look", "suspicions wait for the next look"),
@@ -318,25 +366,13 @@ def _headline(
     return headline
 
 
-def _new_threads(
-    before: Sequence[StoredLook], request: WatchRequest, progress: ProgressReporter
-) -> tuple[tuple[Candidate, ...], list[str]]:
-    """Threads since the look before, a week at least. Not knowing them decides nothing, but is said."""
-    if request.offline:
-        return (), ["threads of the tracker were not looked up (offline)"]
-    since: date = min((before[-1].begun if before else datetime.now(UTC)), datetime.now(UTC) - timedelta(days=7)).date()
-    progress.say("looking for new threads")
-    try:
-        view, problem = discover_candidates(
-            [VLLM], since=since, limit=_THREADS_SHOWN, directory=None, drafts=None, offline=False, advance=None
-        )
-    except RegressGateError as error:
-        return (), [f"threads of the tracker are not known: {one_line(str(error))}"]
-    return tuple(view.candidates), [] if problem is None else [one_line(str(problem))]
-
-
 def _note_nothing_new(
-    store: Repository, place: _Place, found: FoundBuilds, alarms: Sequence[WatchAlarm], now: datetime
+    store: Repository,
+    place: _Place,
+    found: FoundBuilds,
+    alarms: Sequence[WatchAlarm],
+    threads: NewThreads,
+    now: datetime,
 ) -> None:
     """Keep that the watch looked: a watch that does not run must be told from one that finds nothing. Others are told
     of its alarms."""
@@ -346,5 +382,6 @@ def _note_nothing_new(
         "headline": "nothing new" if found.builds else "no index answered",
         "pinned": str(place.pinned),
         "told": not alarms,
+        **threads.kept(),
     }
     store.put_look(StoredLook(f"{now:%Y%m%dT%H%M%S%f}-none", place.name, now, now, None, kept))

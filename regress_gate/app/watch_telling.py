@@ -8,16 +8,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from regress_gate.app.publish import repository_client
 from regress_gate.app.settings import DEFAULT_SUITE, Settings
 from regress_gate.app.watch import only_watch
+from regress_gate.app.watch_history import with_charts
 from regress_gate.app.watch_state import alarms_of
 from regress_gate.errors import ExitCode, InputError
 from regress_gate.files import create_file
 from regress_gate.github import GitHub
+from regress_gate.model.result import Decision
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import Scenario
 from regress_gate.model.testbed import Testbed
@@ -32,7 +35,7 @@ from regress_gate.text import one_line
 from regress_gate.watch.drafts import MeasuredWith, draft_finding_record, draft_upstream_report
 from regress_gate.watch.finding import FindingState, LookSummary, WatchFinding
 from regress_gate.watch.following import Followed
-from regress_gate.watch.notification import Webhook, read_webhook, send_notification
+from regress_gate.watch.notification import ADDRESS, Webhook, read_webhook, send_notification
 from regress_gate.watch.tracking_issue import IssueAction, sync_tracking_issues
 from regress_gate.watch.visit_view import Look, Visit
 
@@ -58,7 +61,7 @@ def tell(settings: Settings, *, dry_run: bool, drafts: Path | None = None) -> Vi
         teller = _Teller(store, client, repository, webhook, config.dashboard, dry_run)
         told = [teller.tell(look) for look in untold]
     due = now + timedelta(days=config.every_days)
-    return Visit(tuple(told), (), (), due, is_telling=True, drafts=tuple(written))
+    return Visit(tuple(told), (), (), due, is_telling=True, is_dry_run=dry_run, drafts=tuple(written))
 
 
 @dataclass
@@ -76,16 +79,30 @@ class _Teller:
 
     def tell(self, look: StoredLook) -> Look:
         summary = _stored_summary(self.store, look)
-        actions, problems = self._sync_issues(look, summary)
-        data = {**look.data, "issues_told": look.data.get("issues_told", False) or not problems}
-        if self.webhook is not None and not self.dry_run and not look.data.get("webhook_told"):
-            problem = send_notification(self.webhook, summary, issues=actions, dashboard=self.dashboard)
-            data["webhook_told"] = problem is None
-            problems += [] if problem is None else [problem]
+        actions, problems, data = list[IssueAction](), list[str](), dict(look.data)
+        if look.data["kind"] == "measure":  # nothing else knows of findings
+            actions, problems = self._sync_issues(look, summary)
+            data["issues_told"] = look.data.get("issues_told", False) or not problems
+        message = self._send(summary, actions, data, problems)
         if not self.dry_run:
             self.store.put_look(replace(look, data={**data, "told": not problems}))
         code = ExitCode.COULD_NOT_MEASURE if problems else ExitCode.PASS
-        return Look(replace(summary, result=None), code, tuple(actions), notes=tuple(problems))
+        return Look(replace(summary, result=None), code, tuple(actions), message=message, notes=tuple(problems))
+
+    def _send(self, summary: LookSummary, actions: list[IssueAction], data: dict[str, Any], problems: list[str]) -> str:
+        """Send the message of a look that was not sent yet, and note in `data` and `problems` how that went. What was
+        done with it, for people."""
+        if self.webhook is None:
+            lost = "; nobody is told of its alarms" if summary.alarms else ""
+            return f"none, for {ADDRESS} is not set{lost}"
+        if data.get("webhook_told"):
+            return "was sent before"
+        if self.dry_run:
+            return "would be sent"
+        problem = send_notification(self.webhook, summary, issues=actions, dashboard=self.dashboard)
+        data["webhook_told"] = problem is None
+        problems += [] if problem is None else [problem]
+        return "sent" if problem is None else "not sent"
 
     def _sync_issues(self, look: StoredLook, summary: LookSummary) -> tuple[list[IssueAction], list[str]]:
         """What was done to the issues, and what could not be."""
@@ -118,16 +135,18 @@ class _Teller:
 
 
 def _stored_summary(store: Repository, look: StoredLook) -> LookSummary:
-    """What the look found, with the result as it was kept; without one where it was deleted since."""
+    """What the look found, with the result as it was kept; without one where it was deleted since, and of a check."""
     data, result = look.data, None
     pinned = Version.parse(data["pinned"])
-    for one in store.comparisons():
+    is_check = data["kind"] == "check"
+    for one in () if is_check else store.comparisons():
         is_same = one.baseline.matches(pinned) and look.candidate is not None and one.candidate.matches(look.candidate)
         if is_same and f"{one.testbed} {one.suite}" == look.place:
             document = None if one.id is None else store.comparison_document(one.id)
             view = None if document is None else read_stored_view(orjson.dumps(document), look.name)
             result = view.result if isinstance(view, ResultView) else None
             break
+    looks = [one for one in store.looks(look.place) if one.begun <= look.begun]
     return LookSummary(
         look=look.name,
         day=look.begun.date(),
@@ -136,7 +155,12 @@ def _stored_summary(store: Repository, look: StoredLook) -> LookSummary:
         result=result if data.get("decision") else None,
         headline=str(data["headline"]),
         alarms=tuple(map(str, alarms_of(data))),
-        findings=tuple(one.finding for one in map(Followed.from_json, data.get("followed", ())) if one.is_confirmed),
+        findings=tuple(
+            with_charts(one.finding, looks)
+            for one in map(Followed.from_json, data.get("followed", ()))
+            if one.is_confirmed
+        ),
+        checked=Decision(data["decision"]) if is_check and data.get("decision") else None,
     )
 
 

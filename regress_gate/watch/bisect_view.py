@@ -1,6 +1,7 @@
 """The report of `bisect`: the build that brought the change, how sure that is, and every run behind it.
 
-Also the report of what a search would take. Subjects of commits are texts from outside; the renderers escape them.
+Not for what a search would take (`search_plan_view`). Subjects of commits are texts from outside; the renderers escape
+them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from regress_gate import __version__
 from regress_gate.errors import ExitCode
 from regress_gate.model.metric import Scale
 from regress_gate.model.run import SuiteRef
+from regress_gate.model.version import Version
 from regress_gate.report.document import (
     Block,
     Cell,
@@ -42,14 +44,14 @@ from regress_gate.report.plots import PointState, TimelineChange, TimelinePanel,
 from regress_gate.report.render.output_formats import HISTORY_FIGURES
 from regress_gate.report.views import units
 from regress_gate.report.views.wording import bisect_command
-from regress_gate.stats.bisection import SURE, TwoSteps
-from regress_gate.stats.search_length import ExpectedRuns
-from regress_gate.text import duration_text, plural
-from regress_gate.watch.bisection import FAILURE, SearchedSeries, SearchRun, SearchState
-from regress_gate.watch.candidates import Candidate
+from regress_gate.stats.bisection import TwoSteps
+from regress_gate.text import plural
+from regress_gate.watch.bisection import FAILURE, SearchRun, SearchState
+from regress_gate.watch.candidates import Candidate, ChangedFiles
 
 _MOST_BETWEEN = 20
 _MOST_LIBRARIES = 12
+_HOLD = "Is it one of these? This measures the second build with what the first one has of them: "
 
 
 class StageEnd(StrEnum):
@@ -92,8 +94,14 @@ class BisectReport(View):
     testbed: str
     known_issues: tuple[KnownIssueNote, ...]
     notes: tuple[str, ...]
-    options: tuple[str, ...] = ()
-    """Of the command line, that a search of a part needs as well; with the suite as it was given."""
+    place_options: tuple[str, ...] = ()
+    """Of the command line, that further commands need as well; with the suite as it was given."""
+    search_flags: tuple[str, ...] = ()
+    """Of the command line, that a search of a part needs besides."""
+    files: ChangedFiles | None = None
+    """Of the commit that was found; None: no commit was, or they are not known."""
+    left_out: tuple[Version, ...] = ()
+    """Releases between the two builds that were found, of a row that somebody chose."""
 
     @property
     def exit_code(self) -> int:
@@ -116,8 +124,11 @@ class BisectReport(View):
         if detail.figures:
             blocks.append(_figure(stage))
         blocks += self._between(stage)
+        if self.files is not None:
+            blocks.append(_files(self.files))
         if stage.end is StageEnd.FOUND and (changes := _library_changes(stage)):
-            blocks.append(Section("Libraries that differ between the two", (ItemList(tuple(changes)),)))
+            held = [] if (command := self._attribution(stage)) is None else [Paragraph((_HOLD, Code(command)))]
+            blocks.append(Section("Libraries that differ between the two", (ItemList(tuple(changes)), *held)))
         if self.known_issues:
             items = tuple((f"{one.id} ({one.why}): {one.summary} ", Link(one.url)) for one in self.known_issues)
             blocks.append(Section("Known issues that may be it", (ItemList(items),)))
@@ -132,9 +143,7 @@ class BisectReport(View):
         low, high, mass = state.place
         first, last = _id(state.row[0]), _id(state.row[-1])
         if stage.end is StageEnd.FOUND:
-            return Styled(
-                f"FOUND: {_step_text(state)} came with {_name(state.row[high])}, {_sure(mass)} sure", Style.BAD
-            )
+            return Styled(f"FOUND: {_step_text(state)} came {_where(stage)}, {_sure(mass)} sure", Style.BAD)
         if stage.end is StageEnd.NO_STEP:
             return Styled(f"NO STEP: {first} and {last} do not differ here", Style.WARNING)
         if stage.end is StageEnd.TWO_STEPS:
@@ -152,6 +161,10 @@ class BisectReport(View):
         if stage.end is StageEnd.FOUND:
             one = state.row[high]
             parts: list[Any] = [f"{_name(state.row[low])} is without it. "]
+            if self.left_out:
+                names = ", ".join(map(str, self.left_out[:_MOST_BETWEEN]))
+                names += ", …" if len(self.left_out) > _MOST_BETWEEN else ""
+                parts.append(f"Not searched, since they were no candidates: {names}. ")
             if one.pull is not None:
                 parts += ["Its pull request: ", Link(one.pull.url), ". "]
             return (*parts, "Its page: ", Link(one.url))
@@ -175,9 +188,18 @@ class BisectReport(View):
             words = bisect_command(*ends, scenario=state.series.scenario, metric=state.series.metric)
             is_same_way = losses[1] >= losses[0]
             more = ["--improvement"] if is_same_way == state.series.is_improvement else []
-            command = f"{words} {shlex.join([*self.options, *more])}".strip()
+            command = f"{words} {shlex.join([*self.place_options, *self.search_flags, *more])}".strip()
             parts += [Code(command), " and " if bad == split else ""]
         return parts
+
+    def _attribution(self, stage: SearchStage) -> str | None:
+        """The command that measures the slower build with what the faster one has; None where it does not apply."""
+        state = stage.state
+        if state.series.metric == FAILURE or state.series.is_improvement:
+            return None
+        low, high, _ = state.place
+        ends = (str(state.row[at].version) for at in (low, high))
+        return shlex.join(["regress-gate", "compare", *ends, "--measure", "--attribute", *self.place_options])
 
     def _facts(self, stage: SearchStage) -> list[Pair]:
         state = stage.state
@@ -240,6 +262,9 @@ class BisectReport(View):
             "first_bad": _candidate_data(state.row[high]) if is_found else None,
             "probability": mass if is_found else None,
             "change": _change(state) if is_found else None,
+            "left_out": [str(version) for version in self.left_out],
+            "files": None if self.files is None else list(self.files.names),
+            "files_changed": None if self.files is None else self.files.count,
             "not_told_apart": [str(state.row[at].version) for at in range(low + 1, high)] if is_found else [],
             "libraries": list(_library_changes(stage)) if is_found else [],
             "known_issues": [
@@ -256,6 +281,19 @@ def _id(one: Candidate) -> str:
 
 def _name(one: Candidate) -> str:
     return f"{_id(one)} ({one.subject})" if one.subject else _id(one)
+
+
+def _where(stage: SearchStage) -> str:
+    """`with 0.20.2`; of a row that somebody chose, `between 0.19.1 and 0.20.2`: it need not have their neighbours."""
+    low, high, _ = stage.state.place
+    name = _name(stage.state.row[high])
+    return f"between {_name(stage.state.row[low])} and {name}" if stage.kind == "chosen" else f"with {name}"
+
+
+def _files(files: ChangedFiles) -> Section:
+    count = plural(files.count, "file") + ("" if files.is_all else " or more")
+    more = [f"and {files.count - len(files.names)} more"] if files.count > len(files.names) else []
+    return Section(f"Files of the commit: {count}", (ItemList((*files.names, *more)),))
 
 
 def _sure(mass: float) -> str:
@@ -379,7 +417,7 @@ def _figure(stage: SearchStage) -> Figure:
     )  # fmt: skip
     changes: tuple[TimelineChange, ...] = ()
     if is_found and low in measured and high in measured:
-        text = f"{_step_text(state)} with {_name(state.row[high])}, {_sure(mass)} sure"
+        text = f"{_step_text(state)} {_where(stage)}, {_sure(mass)} sure"
         at, after = measured.index(high), measured.index(low)
         changes = (TimelineChange(at, after, at, text, is_worse=not state.series.is_improvement),)
     panel = TimelinePanel(
@@ -436,98 +474,3 @@ def _stage_data(stage: SearchStage) -> dict[str, Any]:
             for each in state.runs
         ],
     }
-
-
-# What a search would take
-
-
-@dataclass(frozen=True, slots=True)
-class SearchPlan(View):
-    """What `bisect` would do."""
-
-    series: SearchedSeries
-    suite: SuiteRef
-    testbed: str
-    kind: str
-    row: tuple[Candidate, ...]
-    stored: int
-    """Runs of the row that are there already."""
-    expected: Mapping[float, ExpectedRuns]
-    """By the size of the step in standard deviations between runs."""
-    is_known: bool
-    """Whether the step is what the stored runs of the ends show."""
-    seconds_a_run: float | None
-    budget: float | None
-    answer: str | None
-    """What the stored runs answer already; None: runs are missing."""
-
-    @property
-    def seconds(self) -> float | None:
-        """On average; of the middle of several sizes."""
-        if self.seconds_a_run is None:
-            return None
-        expected = list(self.expected.values())
-        return expected[len(expected) // 2].mean * self.seconds_a_run
-
-    @property
-    def text(self) -> str:
-        step, expected = list(self.expected.items())[len(self.expected) // 2]
-        return f"about {expected.mean:.0f} runs at a step of {step:g} σ, {expected.high} in the worst of ten"
-
-    def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
-        if self.answer is not None:
-            text = (
-                f"The {plural(self.stored, 'stored run')} of {self.row[0].version} to {self.row[-1].version} answer it"
-            )
-            return Document(f"PLAN: nothing is missing ({self.answer.replace('_', ' ')})", (Paragraph(f"{text}."),))
-        time = "not known before the first run" if self.seconds is None else f"about {duration_text(self.seconds)}"
-        if self.seconds is not None and self.budget is not None:
-            fits = "within" if self.seconds <= self.budget else "more than"
-            time += f", {fits} the budget of {duration_text(self.budget)}"
-        source = (
-            "as the stored runs of both ends show it" if self.is_known else "not known: the ends are not measured yet"
-        )
-        pairs = (
-            Pair("builds", f"{len(self.row)} ({self.kind}), {self.row[0].version} to {self.row[-1].version}"),
-            Pair("stored", plural(self.stored, "run")),
-            Pair("size of the step", source),
-            Pair("time", time),
-        )
-        rows = tuple(
-            Row((
-                Cell(f"{step:g} σ"),
-                Cell(f"{expected.mean:.0f}"),
-                Cell(str(expected.high)),
-                Cell("" if self.seconds_a_run is None else duration_text(expected.mean * self.seconds_a_run)),
-            ))
-            for step, expected in self.expected.items()
-        )  # fmt: skip
-        columns = tuple(map(Column, ("STEP", "RUNS", "AT MOST, 9 OF 10", "TIME")))
-        searches = next(iter(self.expected.values())).simulated
-        note = (
-            f"By {searches} simulated searches each, until a place has {SURE:.0%}. σ is the standard deviation between "
-            "server starts. Installing a build comes on top."
-        )
-        title = f"PLAN: {self.series.name} between {self.row[0].version} and {self.row[-1].version}"
-        return Document(title, (Pairs(pairs), Table.of(columns, rows), Paragraph(note)), name="Plan of a bisect")
-
-    def data(self) -> dict[str, Any]:
-        return {
-            "schema_version": "1",
-            "tool_version": __version__,
-            "scenario": self.series.scenario,
-            "metric": self.series.metric,
-            "suite": str(self.suite),
-            "testbed": self.testbed,
-            "kind": self.kind,
-            "builds": [str(one.version) for one in self.row],
-            "stored_runs": self.stored,
-            "step_is_known": self.is_known,
-            "answer": self.answer,
-            "minutes_a_run": None if self.seconds_a_run is None else round(self.seconds_a_run / 60, 2),
-            "minutes": None if self.seconds is None else round(self.seconds / 60, 1),
-            "expected": [
-                {"step": step, "runs": each.mean, "runs_at_most": each.high, "simulated": each.simulated}
-                for step, each in self.expected.items()
-            ],
-        }

@@ -21,6 +21,10 @@ from regress_gate.text import one_line
 REPO = "vllm-project/vllm"
 MAX_COMMITS = 5000
 """Between two ends: two years of vLLM."""
+MOST_FILES = 20
+"""Of a commit, that are named."""
+_FILES_A_PAGE = 300
+"""Files that GitHub gives with a commit."""
 _SUBJECT_LENGTH = 200
 _PULL = re.compile(r"\(#(\d{1,9})\)\s*$")
 
@@ -96,6 +100,25 @@ def commits_between(client: GitHub, good: Version, bad: Version, variant: str | 
     if sha != start[0]:
         raise InputError(f"{good} and {bad} are more than {MAX_COMMITS} commits apart", todo="name nearer versions")
     return [_commit_candidate(each, variant) for each in (start, *reversed(row))]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """The files that a commit changed."""
+
+    names: tuple[str, ...]
+    """The first MOST_FILES, texts from outside."""
+    count: int
+    is_all: bool
+    """False: there are more than were counted."""
+
+
+def changed_files(client: GitHub, one: Candidate) -> ChangedFiles:
+    """In one request. Raises UnavailableError where GitHub does not say."""
+    with client.reading():
+        _, commit = client.api.requester.requestJsonAndCheck("GET", f"/repos/{REPO}/commits/{one.version.commit}")
+    names = [str(file["filename"]) for file in commit.get("files", ())]
+    return ChangedFiles(tuple(map(one_line, names[:MOST_FILES])), len(names), len(names) < _FILES_A_PAGE)
 
 
 def _place_on_main(repo: Repository, version: Version) -> tuple[str, str]:

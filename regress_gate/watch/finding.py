@@ -20,7 +20,7 @@ class FindingState(StrEnum):
 
     SEEN = "seen"
     GONE = "gone"
-    """Shown to be within the margin."""
+    """Shown to be within the margin; of a suspicion: measured, and not seen again."""
     UNKNOWN = "unknown"
     """Not measured, or the runs do not decide it."""
 
@@ -73,8 +73,10 @@ class LookSummary:
     """What the watch itself lacks, a sentence each: a stale nightly, a machine that was never quiet…"""
     findings: tuple[WatchFinding, ...]
     """All that are followed, also those that are gone since the look before."""
+    checked: Decision | None = None
+    """Of a check, whose result is not kept."""
 
     @property
     def decision(self) -> Decision | None:
         """None where nothing was decided."""
-        return None if self.result is None else self.result.decision
+        return self.checked if self.result is None else self.result.decision

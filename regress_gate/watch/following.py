@@ -1,8 +1,8 @@
 """Which regressions the watch follows over its looks, and when one of them becomes a finding.
 
 One comparison fails an unchanged version in up to one of twenty cases, so a year of weekly looks would cry wolf two or
-three times. A regression is reported to others when a second look sees it too, or when the first shows it beyond the
-doubt of a whole year.
+three times. A regression is reported to others when the next look that measures it sees it too, or when the first shows
+it beyond the doubt of a whole year.
 """
 
 import hashlib
@@ -96,17 +96,20 @@ class LookPlace:
     """`NAME@VERSION`."""
     candidate: Version
     last_good: Version
-    """The build of the look before, or the pinned version."""
+    """The newest build of its line that passed, or the pinned version."""
     day: date
     suite_argument: str
     """As the user names the suite: a name or a path."""
+    variant: str | None = None
+    """Build of vLLM that the command is to search; None: vLLM's default build."""
 
 
 def follow(before: Sequence[Followed], result: Result, place: LookPlace) -> list[Followed]:
     """What is followed after a look: what was followed before with its new state, and what is new, the worst first.
 
     What was gone in the look before is dropped; if it comes back, it is another finding. Only a build of the line that
-    had it first shows it to be gone: a release that was cut before a nightly's regression does not.
+    had it first shows it to be gone: a release that was cut before a nightly's regression does not. A suspicion is gone
+    when the next look that measures it does not see it again.
     """
     families: dict[tuple[str, str], list[SeriesResult]] = {}
     for series in result.series:
@@ -153,15 +156,19 @@ def _again(
             title=_title(one.scenario, worse[0], one.finding.first_bad, place.testbed),
         )
         return replace(one, finding=finding, is_confirmed=True)
-    # Every member must be shown to be within its margin: not knowing is not gone.
-    within = (Verdict.WITHIN_MARGIN, Verdict.IMPROVEMENT)
-    is_gone = all(series.verdict in within for series in members)
-    if not is_gone or _is_tagged(place.candidate) != _is_tagged(one.finding.first_bad):
+    if one.is_confirmed:
+        # Every member must be shown to be within its margin: not knowing is not gone.
+        within = (Verdict.WITHIN_MARGIN, Verdict.IMPROVEMENT)
+        is_gone = all(series.verdict in within for series in members)
+    else:
+        # To be measured and not seen again is enough: a suspicion that waits for months meets a second unlucky look.
+        is_gone = all(series.interval is not None for series in members)
+    if not is_gone or is_tagged(place.candidate) != is_tagged(one.finding.first_bad):
         return one.unseen()
     return replace(one, finding=replace(one.finding, state=FindingState.GONE, series=tuple(members)))
 
 
-def _is_tagged(build: Version) -> bool:
+def is_tagged(build: Version) -> bool:
     """Whether it is of the line of releases and their candidates, and not a build of main."""
     return build.channel in (Channel.RELEASE, Channel.CANDIDATE)
 
@@ -178,6 +185,7 @@ def _new(
         metric=worse[0].metric,
         suite=place.suite_argument,
         testbed=place.testbed,
+        variant=place.variant,
     )
     finding = WatchFinding(
         key=key,

@@ -63,11 +63,15 @@ class Look:
     exit_code: int
     issues: tuple[IssueAction, ...] = ()
     suspected: tuple[Followed, ...] = ()
-    """Regressions that become findings if a second look sees them."""
+    """Regressions that become findings if the next look that measures them sees them."""
+    changes: tuple[str, ...] = ()
+    """Change points for the worse over all builds so far, a sentence each."""
     threads: tuple[Candidate, ...] = ()
-    """Threads since the look before that no record covers."""
+    """Threads since the search before that no record covers."""
     refreshed: tuple[str, ...] = ()
     """What was brought up to date before it was decided."""
+    message: str = ""
+    """What was done with the message to the web hook; empty where nobody was to be told."""
     notes: tuple[str, ...] = ()
     """What could not be looked up or told."""
 
@@ -82,8 +86,13 @@ class Visit(View):
     next_due: datetime
     is_telling: bool = False
     """Whether stored looks were told of, and nothing was looked at."""
+    is_dry_run: bool = False
+    """Whether nobody was told."""
     drafts: tuple[str, ...] = ()
     """What was done with the file of each draft, a sentence each."""
+    threads: tuple[Candidate, ...] = ()
+    """Of a visit without looks, which have their own."""
+    notes: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -102,11 +111,12 @@ class Visit(View):
             alarms = tuple((Styled(one.text, Style.WARNING), f" → {one.todo}") for one in self.alarms)
             blocks.append(Section("Alarms", (ItemList(alarms),)))
         for look in self.looks:
-            name = "" if look.summary.candidate is None else build_text(look.summary.candidate)
+            name = "no new build" if look.summary.candidate is None else build_text(look.summary.candidate)
             # The headline of one look is the title already.
             said = [Paragraph(look.summary.headline)] if len(self.looks) > 1 or self.is_telling else []
-            if parts := (*said, *_look_blocks(look, detail)):
+            if parts := (*said, *_look_blocks(look, detail, is_dry_run=self.is_dry_run)):
                 blocks.append(Section(name, parts))
+        blocks += [*_thread_blocks(self.threads), *_note_blocks(self.notes)]
         if self.drafts:
             lead = "For a person to check, to complete and to send:"
             blocks.append(Section("Drafts", (Paragraph(lead), ItemList(self.drafts))))
@@ -117,7 +127,7 @@ class Visit(View):
 
     def _title(self) -> Line:
         if self.is_telling:
-            return _told_title(self.looks)
+            return _told_title(self.looks, is_dry_run=self.is_dry_run)
         if not self.looks:
             text = "nothing new" if self.newest else "no index answered: nothing is known of new builds"
             is_well = self.newest and not self.alarms
@@ -175,8 +185,11 @@ class Visit(View):
             "alarms": [one.to_json() for one in self.alarms],
             "newest": [_build_data(build) for build in self.newest],
             "next_due": self.next_due.isoformat(),
+            "is_dry_run": self.is_dry_run,
             "looks": [_look_data(look) for look in self.looks],
             "drafts": list(self.drafts),
+            "threads": [one.thread.url for one in self.threads],
+            "notes": list(self.notes),
         }
 
 
@@ -186,13 +199,14 @@ def _alarm_finding(alarm: WatchAlarm) -> Finding:
     return Finding(rule, Level.WARNING, rule.title, f"{alarm.text}; {alarm.todo}", fingerprint=("watch", alarm.kind))
 
 
-def _told_title(looks: tuple[Look, ...]) -> Line:
+def _told_title(looks: tuple[Look, ...], *, is_dry_run: bool) -> Line:
     failed = sum(look.exit_code != ExitCode.PASS for look in looks)
     if not looks:
         return "WATCH: nothing to tell"
     if failed:
-        return Styled(f"WATCH: {failed} of {plural(len(looks), 'look')} could not be told", Style.WARNING)
-    return f"WATCH: told of {plural(len(looks), 'look')}"
+        could_not = "could not be told" if not is_dry_run else "could not be prepared"
+        return Styled(f"WATCH: {failed} of {plural(len(looks), 'look')} {could_not}", Style.WARNING)
+    return f"WATCH: {'would tell' if is_dry_run else 'told'} of {plural(len(looks), 'look')}"
 
 
 def _since(build: PublishedBuild) -> str:
@@ -200,7 +214,7 @@ def _since(build: PublishedBuild) -> str:
     return since + ("" if build.image is None else f", {build.image}")
 
 
-def _look_blocks(look: Look, detail: Detail) -> Iterator[Block]:
+def _look_blocks(look: Look, detail: Detail, *, is_dry_run: bool) -> Iterator[Block]:
     if look.summary.findings:
         items = tuple(
             (Styled(one.title, Style.BAD), ". ", state_text(one, look.summary), " Find the commit: ",
@@ -210,27 +224,44 @@ def _look_blocks(look: Look, detail: Detail) -> Iterator[Block]:
         yield Section("Followed", (ItemList(items),))
     waiting = tuple(one.finding.title for one in look.suspected if not one.is_gone)
     if waiting:
-        lead = "Shown once, not beyond the doubt of a year of looks. A second look that sees them makes them findings."
+        lead = (
+            "Shown once, not beyond the doubt of a year of looks. They become findings if the next look sees them too."
+        )
         yield Section("Suspected", (Paragraph(lead), ItemList(waiting)))
     gone = tuple(one.finding.title for one in look.suspected if one.is_gone)
     if gone:
-        lead = "Shown once, and shown by this look to be within their margins. Nobody was told of them."
+        lead = "Shown once, and not by this look, which measured them. Nobody was told of them."
         yield Section("Not seen again", (Paragraph(lead), ItemList(gone)))
     if look.issues:
         done = tuple((f"{one.title}: {one.done} ", Link(one.url)) if one.url else f"{one.title}: {one.done}"
                      for one in look.issues)  # fmt: skip
-        yield Section("Tracking issues", (ItemList(done),))
-    if look.threads:
-        threads = tuple((f"{one.thread.title} ", Link(one.thread.url)) for one in look.threads)
-        yield Section("Threads that no record covers", (ItemList(threads),))
+        yield Section("Tracking issues, if it was for real" if is_dry_run else "Tracking issues", (ItemList(done),))
+    if look.message:
+        if look.summary.alarms:
+            yield Section("Alarms", (ItemList(look.summary.alarms),))
+        yield Section("Message to the web hook", (Paragraph(look.message),))
+    if look.changes:
+        lead = "Change points for the worse over all builds that were measured here. They decide nothing."
+        yield Section("Over the builds", (Paragraph(lead), ItemList(look.changes)))
+    yield from _thread_blocks(look.threads)
     if look.refreshed:
         yield Section("Brought up to date", (ItemList(look.refreshed),))
-    if look.notes:
-        yield Section("Not done", (ItemList(look.notes),))
+    yield from _note_blocks(look.notes)
     if look.summary.result is not None:
         part = ResultView(look.summary.result).document(detail)
         subtitle = [Paragraph(part.subtitle)] if part.subtitle else []
         yield Section(part.name or "Comparison", (Paragraph(part.title), *subtitle, *part.blocks))
+
+
+def _thread_blocks(threads: tuple[Candidate, ...]) -> Iterator[Block]:
+    if threads:
+        items = tuple((f"{one.thread.title} ", Link(one.thread.url)) for one in threads)
+        yield Section("Threads that no record covers", (ItemList(items),))
+
+
+def _note_blocks(notes: tuple[str, ...]) -> Iterator[Block]:
+    if notes:
+        yield Section("Not done", (ItemList(notes),))
 
 
 def _build_data(build: PublishedBuild) -> dict[str, Any]:
@@ -255,6 +286,8 @@ def _look_data(look: Look) -> dict[str, Any]:
         "findings": [finding_data(finding) for finding in one.findings],
         "suspected": [finding_data(followed.finding) for followed in look.suspected],
         "issues": [{"title": action.title, "done": action.done, "url": action.url} for action in look.issues],
+        "message": look.message or None,
+        "changes": list(look.changes),
         "threads": [thread.thread.url for thread in look.threads],
         "refreshed": list(look.refreshed),
         "notes": list(look.notes),

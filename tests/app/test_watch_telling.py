@@ -13,6 +13,7 @@ from regress_gate.app import watch_telling
 from regress_gate.app.settings import Settings
 from regress_gate.app.watch_telling import tell
 from regress_gate.errors import ExitCode
+from regress_gate.model.result import Decision
 from regress_gate.model.version import Version
 from regress_gate.store.repository import Repository, find_store, open_store
 from regress_gate.store.store_interface import StoredLook
@@ -43,12 +44,13 @@ class Team:
         self.heard: list[str] = []
         self.hook_problem: str | None = None
 
-    def look(self, week: int, state: FindingState, place: str = "lab small@1") -> None:
+    def look(self, week: int, state: FindingState, place: str = "lab small@1", **changes: Any) -> None:
         followed = Followed(a_finding(state=state), "chat-c8", "output_throughput", is_confirmed=True)
         begun = MONDAY + timedelta(weeks=week)
         data = {
             "kind": "measure", "pinned": "0.40.0", "decision": "fail", "headline": f"week {week}", "alarms": [],
-            "followed": [followed.to_json()], "told": False,
+            "followed": [followed.to_json()], "told": False, "levels": {"chat-c8/output_throughput": 512.0 - 20 * week},
+            **changes,
         }  # fmt: skip
         with open_store(str(self.settings.store_url.value), create=True) as store:
             build = Version.parse(f"0.40.1.dev{week}")
@@ -128,6 +130,50 @@ def test_the_alarms_of_a_look_without_a_new_build_are_told_and_touch_no_issue(
     assert team.tell() == ExitCode.PASS
     assert [(look.look, look.alarms) for look in sent] == [("silent", (str(alarm),))]
     assert (team.issues, len(team.github.state.writes()), team.untold()) == (["open"], writes, [])
+
+
+def test_a_check_that_does_not_pass_is_told_to_the_web_hook_and_touches_no_issue(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = list[LookSummary]()
+    monkeypatch.setattr(watch_telling, "send_notification", lambda _, look, **__: sent.append(look))
+    team.look(0, SEEN)
+    team.look(1, SEEN, kind="check", headline="0.40.0 → 0.41.0: fail (VLLM-1)", followed=[])
+    assert team.tell() == ExitCode.PASS
+    assert [(look.headline, look.decision, look.result) for look in sent[1:]] == [
+        ("0.40.0 → 0.41.0: fail (VLLM-1)", Decision.FAIL, None)
+    ]
+    assert (team.issues, team.untold()) == (["open"], [])
+
+
+def test_a_measurement_that_ends_after_a_later_check_was_told_still_makes_its_issue(team: Team) -> None:
+    team.look(1, SEEN, kind="check", followed=[])
+    assert team.tell() == ExitCode.PASS
+    team.look(0, SEEN)
+    assert team.tell() == ExitCode.PASS
+    assert team.issues == ["open"]
+
+
+def test_an_issue_has_a_picture_of_the_levels_up_to_its_look(team: Team) -> None:
+    for week in range(3):
+        team.look(week, SEEN)
+    assert team.tell() == ExitCode.PASS
+    (issue,) = team.github.state.issues(TEAM)
+    before, _, picture = issue["body"].partition("chat-c8/output_throughput, over the builds:")
+    assert (bool(before), picture.count("```")) == (True, 2)
+    assert all(text in picture for text in ("512", "472", "0.40.1.dev0", "0.40.1.dev2"))
+
+
+def test_what_becomes_of_the_message_is_said(team: Team) -> None:
+    alarm = WatchAlarm(AlarmKind.STALE_BUILD, "the newest nightly is 9 days old", "see whether it is still built")
+    team.look(0, SEEN, alarms=[alarm.to_json()])
+    (dry,) = tell(team.settings, dry_run=True).looks
+    assert (dry.message, dry.summary.alarms) == ("would be sent", (str(alarm),))
+    without = {name: value for name, value in team.settings.environment.items() if "WEBHOOK" not in name}
+    (unheard,) = tell(replace(team.settings, environment=without), dry_run=True).looks
+    assert unheard.message == "none, for REGRESS_GATE_WEBHOOK is not set; nobody is told of its alarms"
+    (sent,) = tell(team.settings, dry_run=False).looks
+    assert sent.message == "sent"
 
 
 def test_a_dry_run_leaves_everything_to_be_told(team: Team) -> None:

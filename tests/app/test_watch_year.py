@@ -194,6 +194,8 @@ def test_a_year_of_crashes_doubles_nothing_and_loses_nothing(team: Team, monkeyp
     assert set(planted.values()) <= {SLOW.start, SLOW.start + 1}, planted
     assert first_told == planted
     assert team.markers("open") == {}
+    # Found at the first look of the step, at the latest at the second: by then there are weeks to be seen.
+    assert all(", over the builds:\n\n```text" in issue["body"] for issue in team.issues)
     assert set(crashes.steps) == {f"{when} {step}" for when in ("before", "after") for step in STEPS}, crashes.steps
 
 

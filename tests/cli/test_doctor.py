@@ -203,7 +203,7 @@ def test_the_last_look_the_next_and_every_alarm_stand_in_lines_of_their_own(gate
     lines = {(one["health"], one["text"]): one["todo"] for one in done.json["items"] if one["what"] == "watch"}
     assert done.code == 3
     due = (begun + timedelta(days=7)).date()
-    assert ("fine", f"looked on {begun.date()}: nothing new; the next is due {due}") in lines
+    assert lines["note", f"looked on {begun.date()}: nothing new; the next is due {due}"] == "see its alarms"
     assert lines["stale", "the newest nightly is 9 days old"] == "see whether it is still built"
     assert (
         "regress-gate watch --once" in lines["stale", "the watch has not run for 20 days; a look is due every 7 days"]

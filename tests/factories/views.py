@@ -55,11 +55,12 @@ from regress_gate.stats.search_length import ExpectedRuns
 from regress_gate.suites import load_suite
 from regress_gate.watch import candidates
 from regress_gate.watch.alarm import AlarmKind, WatchAlarm
-from regress_gate.watch.bisect_view import BisectReport, KnownIssueNote, SearchPlan, SearchStage, StageEnd
+from regress_gate.watch.bisect_view import BisectReport, KnownIssueNote, SearchStage, StageEnd
 from regress_gate.watch.bisection import SearchedSeries, SearchRun, assess
 from regress_gate.watch.builds import PublishedBuild
 from regress_gate.watch.finding_view import FindingView
 from regress_gate.watch.following import Followed
+from regress_gate.watch.search_plan_view import SearchPlan
 from regress_gate.watch.tracking_issue import IssueAction
 from regress_gate.watch.visit_view import Look, Visit
 from tests.factories.audits import a_log, an_audit, observed
@@ -270,7 +271,10 @@ def bisect_report(text: str) -> View:
     state = assess(row, series, runs, {2: text}, VariancePrior(1e-4, 20.0), MOMENT)
     stage = SearchStage("commits", state, StageEnd.FOUND, 6)
     notes = (KnownIssueNote("VLLM-1", text, text, text),)
-    return BisectReport((stage, stage), SuiteRef(text, "1"), text, notes, (text,))
+    files = candidates.ChangedFiles((text,), 1, is_all=True)
+    return BisectReport(
+        (stage, stage), SuiteRef(text, "1"), text, notes, (text,), place_options=("--suite", text), files=files
+    )
 
 
 def _search_run(at: int, block: int, text: str) -> SearchRun:

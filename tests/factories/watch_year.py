@@ -17,7 +17,6 @@ from email.utils import format_datetime
 from functools import cache
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
 from typing import Any
 from urllib.request import urlopen
 
@@ -26,7 +25,7 @@ import pytest
 
 from regress_gate import github
 from regress_gate.app import experiment, known_issues, watch, watch_telling
-from regress_gate.app.watch_refresh import Refreshed
+from regress_gate.app.watch_refresh import NewThreads, Refreshed
 from regress_gate.bench.experiment import experiment_runner
 from regress_gate.bench.experiment.experiment_plan import ServerGroup, Slot
 from regress_gate.bench.experiment.run_maker import ExperimentSetup, ExperimentSide, MadeRun
@@ -299,7 +298,7 @@ def live_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment_runner, "make_runs", world.make_runs)
     # Other tests show what is read of wheels and of vLLM's tracker.
     monkeypatch.setattr(watch, "refresh_knowledge", lambda *_: Refreshed((), ()))
-    monkeypatch.setattr(watch, "discover_candidates", lambda *_, **__: (SimpleNamespace(candidates=()), None))
+    monkeypatch.setattr(watch, "find_new_threads", lambda *_, **__: NewThreads())
     # What takes most of the time, and decides nothing: the records do not change, and nobody reads the forecasts.
     monkeypatch.setattr(known_issues, "load_tracked_records", cache(known_issues.load_tracked_records))
     monkeypatch.setattr(planning, "expect_stop", lambda *_, **__: ExpectedStop(None, None))

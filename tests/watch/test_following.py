@@ -28,6 +28,10 @@ def undecided(metric: str = "ttft_median") -> SeriesResult:
     return a_series("c8", metric, verdict=Verdict.UNDECIDED)
 
 
+def unmeasured(metric: str = "ttft_median") -> SeriesResult:
+    return a_series("c8", metric, change=None, interval=None, verdict=Verdict.UNDECIDED)
+
+
 def look(before: list[Followed], *series: SeriesResult, build: str = NIGHTLY[0], **changes: Any) -> list[Followed]:
     place = LookPlace("lab", "small@1", Version.parse(build), PINNED, date(2027, 1, 4), "small.yaml", **changes)
     return follow(before, a_result(series=list(series)), place)
@@ -51,9 +55,24 @@ def test_percentiles_of_a_metric_are_one_finding() -> None:
 
 
 @pytest.mark.parametrize("series", [[undecided()], [within("ttft_median"), undecided("ttft_p99")], []])
-def test_what_is_not_shown_to_be_gone_is_followed_on(series: list[SeriesResult]) -> None:
-    followed = look(look([], worse()), *series, build=NIGHTLY[1])
+def test_a_finding_that_is_not_shown_to_be_gone_is_followed_on(series: list[SeriesResult]) -> None:
+    followed = look(look([], worse(q_worse=BEYOND_DOUBT)), *series, build=NIGHTLY[1])
     assert [one.finding.state for one in followed] == [FindingState.UNKNOWN]
+
+
+@pytest.mark.parametrize("series", [[unmeasured()], [within("ttft_median"), unmeasured("ttft_p99")], []])
+def test_a_suspicion_waits_for_a_look_that_measures_it(series: list[SeriesResult]) -> None:
+    (waiting,) = look(look([], worse()), *series, build=NIGHTLY[1])
+    assert (waiting.finding.state, waiting.is_confirmed) == (FindingState.UNKNOWN, False)
+    (confirmed,) = look([waiting], worse(), build=NIGHTLY[2])
+    assert confirmed.is_confirmed
+
+
+def test_a_suspicion_that_the_next_look_measures_and_does_not_see_is_no_finding_of_a_later_look() -> None:
+    (gone,) = look(look([], worse()), undecided(), build=NIGHTLY[1])
+    assert (gone.is_gone, gone.is_confirmed) == (True, False)
+    (once,) = look([gone], worse(), build=NIGHTLY[2])
+    assert (once.is_confirmed, once.finding.looks, str(once.finding.first_bad)) == (False, 1, NIGHTLY[2])
 
 
 def test_what_is_gone_is_said_once_and_is_another_finding_if_it_comes_back() -> None:
@@ -65,7 +84,7 @@ def test_what_is_gone_is_said_once_and_is_another_finding_if_it_comes_back() -> 
     assert (back.is_confirmed, back.finding.looks, str(back.finding.first_bad)) == (False, 1, NIGHTLY[2])
 
 
-def test_a_suspicion_that_the_next_look_does_not_see_is_gone() -> None:
+def test_a_suspicion_that_the_next_look_shows_to_be_within_its_margin_is_gone() -> None:
     (gone,) = look(look([], worse()), within(), build=NIGHTLY[1])
     assert (gone.is_gone, gone.is_confirmed) == (True, False)
     assert look([gone], within(), build=NIGHTLY[2]) == []

@@ -51,6 +51,20 @@ def told(look: Look) -> Look:
     return Look(replace(look.summary, result=None), 0, issues=look.issues)
 
 
+def would_be_told() -> Look:
+    return replace(told(failed(a_finding())), message="would be sent")
+
+
+def alarm_without_a_web_hook() -> Look:
+    summary = a_look(result=None, candidate=None, headline="nothing new", alarms=(str(STALE),))
+    return Look(summary, 0, message="none, for REGRESS_GATE_WEBHOOK is not set; nobody is told of its alarms")
+
+
+def crept() -> Look:
+    change = f"chat-c8/ttft_median: ramp of +4.1% [+3.0, +5.2], worse, at {NIGHTLY}, from 0.23.0 to {NIGHTLY}"
+    return Look(a_look(candidate=NIGHTLY, headline=f"0.23.0 → {NIGHTLY}: pass"), 0, changes=(change,))
+
+
 def not_seen_again() -> Look:
     gone = a_finding(2, title="ttft of chat-c8 is 4 % higher", state=FindingState.GONE)
     headline = f"0.23.0 → {NIGHTLY}: pass, 1 suspicion was not seen again"
@@ -70,6 +84,9 @@ VISITS = {
         DUE,
     ),
     "gone": Visit((not_seen_again(),), NEWEST, (), DUE),
+    "crept": Visit((crept(),), NEWEST, (), DUE),
+    "quiet": Visit((), NEWEST, (), DUE, notes=("threads of the tracker were not looked up (offline)",)),
+    "dry-run": Visit((would_be_told(), alarm_without_a_web_hook()), (), (), DUE, is_telling=True, is_dry_run=True),
     "told": Visit((told(failed(a_finding())),), (), (), DUE, is_telling=True),
 }
 ENDINGS = {"table": "txt", "markdown": "md", "json": "json", "junit": "xml", "sarif": "sarif", "github": "github"}
@@ -93,7 +110,7 @@ def test_the_exit_code_is_that_of_the_worst(kind: str, code: int) -> None:
 @visits
 def test_only_a_visit_without_fault_and_without_alarm_reads_as_good(kind: str) -> None:
     found = VISITS[kind].findings()
-    assert (found.level is Level.NOTE) == (kind in ("nothing-new", "gone", "told"))
+    assert (found.level is Level.NOTE) == (kind in ("nothing-new", "gone", "crept", "quiet", "dry-run", "told"))
 
 
 def test_the_worst_of_several_builds_is_the_headline() -> None:

@@ -177,10 +177,17 @@ def setting(value: Any) -> str:
 
 
 def bisect_command(
-    good: str, bad: str, *, scenario: str, metric: str, suite: str | None = None, testbed: str | None = None
+    good: str,
+    bad: str,
+    *,
+    scenario: str,
+    metric: str,
+    suite: str | None = None,
+    testbed: str | None = None,
+    variant: str | None = None,
 ) -> str:
     """The command that finds the build which brought a regression."""
     words = ["regress-gate", "bisect", good, bad, "--scenario", scenario, "--metric", metric]
-    for flag, value in (("--suite", suite), ("--testbed", testbed)):
+    for flag, value in (("--suite", suite), ("--testbed", testbed), ("--variant", variant)):
         words += [flag, value] if value else []
     return shlex.join(words)

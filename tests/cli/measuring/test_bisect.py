@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from regress_gate.app import bisect as searching
+from regress_gate.app import bisect_rows
 from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.errors import ExitCode
 from regress_gate.model.run import BlockPosition, Run, RunFailure, SuiteRef
@@ -23,7 +24,7 @@ from regress_gate.stats.search_length import expect_runs
 from regress_gate.store.repository import Repository, open_store
 from tests.cli.measuring.test_interrupted import check_whole, read_until
 from tests.factories.runs import make_trial
-from tests.fake_github.server import GitHub, serving, sha
+from tests.fake_github.server import REPO, GitHub, serving, sha
 
 VERSIONS = [f"0.20.{patch}" for patch in range(8)]
 BETWEEN = [part for version in VERSIONS[1:-1] for part in ("--candidate", version)]
@@ -43,6 +44,7 @@ class Machine:
         self._rng = np.random.default_rng(4711)
         self._now = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
         monkeypatch.setattr(searching, "measure_task", self.measure)
+        monkeypatch.setattr(bisect_rows, "published_versions", lambda *_: VERSIONS)
         monkeypatch.setattr(searching, "datetime", SimpleNamespace(now=lambda _: self._now))
 
     def slow(self, *positions, by=1.5):
@@ -93,7 +95,34 @@ def test_the_build_that_brought_a_change_is_found_and_named(machine):
     assert found["probability"] >= 0.95
     assert found["change"] == pytest.approx(0.5, abs=0.05)
     assert found["libraries"] == ["torch 2.9.0 → 2.10.0"]
+    assert found["left_out"] == []
     assert len(machine.started) == found["stages"][0]["runs_made"] <= 12
+
+
+def test_of_chosen_builds_the_step_is_between_two_and_releases_that_were_none_of_them_are_named(machine, monkeypatch):
+    monkeypatch.setattr(bisect_rows, "published_versions", lambda *_: [*VERSIONS, "0.20.4.post1"])
+    machine.slow(5, 6, 7)
+    row = [part for version in ("0.20.1", "0.20.3", "0.20.5", "0.20.6") for part in ("--candidate", version)]
+    search = ("bisect", VERSIONS[0], VERSIONS[-1], *row, "--metric", "tpot_median")
+    page = " ".join(machine.lab(*search).out.split())
+    assert "came between 0.20.3 and 0.20.5" in page
+    assert "Not searched, since they were no candidates: 0.20.4, 0.20.4.post1." in page
+    assert json.loads(machine.lab(*search, "--format", "json").out)["left_out"] == ["0.20.4", "0.20.4.post1"]
+
+
+def test_where_a_library_differs_the_command_that_holds_it_is_printed(machine):
+    machine.slow(5, 6, 7)
+    page = " ".join(machine.lab(*SEARCH, "--metric", "tpot_median", "--variant", "cpu").out.split())
+    command = f"regress-gate compare 0.20.4 0.20.5 --measure --attribute --suite {machine.lab.suite} --testbed lab"
+    assert f"{command} --variant cpu" in page
+    better = machine.lab(
+        "bisect", VERSIONS[-1], VERSIONS[0], *reversed_row(), "--metric", "tpot_median", "--improvement"
+    )
+    assert "--attribute" not in better.out
+
+
+def reversed_row():
+    return [part for version in VERSIONS[-2:0:-1] for part in ("--candidate", version)]
 
 
 def test_what_is_stored_answers_at_once(machine):
@@ -186,7 +215,7 @@ def test_the_build_since_which_servers_crash_is_found(machine):
     code, found = machine.search("--metric", "failure")
     assert (code, found["last_good"]["version"], found["first_bad"]["version"]) == (0, "0.20.5", "0.20.6")
     table = machine.lab(*SEARCH, "--metric", "failure").out
-    assert table.startswith("FOUND: the failure came with 0.20.6")
+    assert table.startswith("FOUND: the failure came between 0.20.5 and 0.20.6")
 
 
 def test_a_number_cannot_be_searched_where_an_end_crashes(machine):
@@ -306,8 +335,12 @@ def commits(machine, monkeypatch, tmp_path):
             *((name, f"Change {name} (#{number})") for number, name in enumerate(COMMITS, 1)),
             **{"v0.20.0": ("a", []), "v0.20.1": ("h", [])},
         )
+        github.resources[f"/repos/{REPO}/commits/{sha('f')}"] = {
+            "sha": sha("f"),
+            "files": [{"filename": f"vllm/kernels/{number}.py"} for number in range(23)],
+        }
         monkeypatch.setenv("REGRESS_GATE_GITHUB_API", github.url)
-        monkeypatch.setattr(searching, "published_versions", lambda *_: ["0.20.0", "0.20.1"])
+        monkeypatch.setattr(bisect_rows, "published_versions", lambda *_: ["0.20.0", "0.20.1"])
         for name in "acfh":
             listing = tmp_path / "wheels" / sha(name) / "cpu/vllm/metadata.json"
             listing.parent.mkdir(parents=True)
@@ -318,10 +351,13 @@ def commits(machine, monkeypatch, tmp_path):
         config.write_text(f'[provision]\nwheel_index = "file://{tmp_path}/wheels/"\nvariant = "cpu"\n')
         machine.times |= {f"commit:{sha(name)}+cpu": 0.002 if name < "d" else 0.003 for name in COMMITS}
         machine.slow(1)
-        yield lambda *more: machine.lab.gate(
+        search = partial(
+            machine.lab.gate,
             "bisect", "v0.20.0", "v0.20.1", "--metric", "tpot_median", "--suite", machine.lab.suite, "--testbed", "lab",
-            "--config", config, *more,
+            "--config", config,
         )  # fmt: skip
+        search.github = github
+        yield search
 
 
 def test_between_two_releases_the_search_goes_on_among_the_commits_that_have_wheels(commits):
@@ -332,10 +368,23 @@ def test_between_two_releases_the_search_goes_on_among_the_commits_that_have_whe
     assert found["last_good"]["version"] == f"commit:{sha('c')}+cpu"
     assert found["first_bad"]["pull"] == "https://github.com/vllm-project/vllm/pull/6"
     assert found["not_told_apart"] == [f"commit:{sha(name)}+cpu" for name in "de"]
+    assert found["files"] == [f"vllm/kernels/{number}.py" for number in range(20)]
+    assert found["files_changed"] == 23
     page = commits().out
     assert page.startswith("FOUND: tpot_median +")
     assert "Change f (#6)" in page
     assert "first among releases" in page
+    assert "Files of the commit: 23 files" in page
+    assert "vllm/kernels/19.py" in page
+    assert "and 3 more" in page
+
+
+def test_where_the_files_of_the_commit_are_not_known_it_is_said_and_the_commit_is_the_answer(commits):
+    commits.github.resources.clear()
+    commits.github.resources[f"/repos/{REPO}"] = {"default_branch": "main", "full_name": REPO}
+    found = json.loads(commits("--format", "json").out)
+    assert (found["first_bad"]["version"], found["files"]) == (f"commit:{sha('f')}+cpu", None)
+    assert found["notes"][0].startswith(f"the files of commit:{sha('f')}+cpu are not known")
 
 
 def test_where_github_does_not_say_the_releases_are_the_answer(commits, monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 from regress_gate import github as client
 from regress_gate.app import watch
 from regress_gate.app.measure_comparison import NotMeasuredError
+from regress_gate.bench.experiment import experiment_runner
 from regress_gate.gate import sides
 from regress_gate.model.version import Version
 from regress_gate.store.repository import Repository, find_store, open_store
@@ -103,7 +104,7 @@ def test_an_interrupted_look_goes_on_with_its_build_and_its_blocks(lab, monkeypa
 
 
 def test_a_build_that_cannot_be_measured_is_an_alarm_and_is_tried_again(lab, monkeypatch):
-    def is_never_quiet(*_):
+    def is_never_quiet(*_, **__):
         raise NotMeasuredError("0.19.1 could not be measured: others kept 3.0 cores busy")
 
     with monkeypatch.context() as patched:
@@ -142,6 +143,31 @@ def test_a_machine_that_is_never_quiet_is_an_alarm_of_watch_and_doctor(lab, monk
     assert alarm["text"] in [one["text"] for one in told if one["health"] == "stale"]
 
 
+def test_the_last_good_build_is_of_the_line_of_the_first_bad_one(lab):
+    place, begun = "lab small@1", datetime.now(UTC) - timedelta(days=9)
+    passed = {"kind": "measure", "decision": "pass", "pinned": "0.19.0", "headline": "pass", "alarms": [], "told": True}
+    with open_store(f"sqlite:///{lab.gate.store}", create=False) as store:
+        for days, build in enumerate(("0.19.1", "0.22.0", f"0.20.1.dev7+g{'1' * 9}")):
+            at = begun + timedelta(days=days)
+            store.put_look(StoredLook(f"look-{days}", place, at, at, Version.parse(build), passed))
+    (look,) = looked(lab, "0.20.0", code=1)["looks"]
+    (one,) = [*look["findings"], *look["suspected"]]
+    assert one["last_good"] == "0.19.1"
+    assert one["bisect_command"].startswith("regress-gate bisect 0.19.1 0.20.0 --scenario c4 ")
+    assert one["bisect_command"].endswith("--testbed lab --variant cpu")
+
+
+def test_a_watch_that_is_interrupted_names_the_command_that_it_has(lab, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiment_runner, "make_runs", interrupt)
+    outcome = lab("watch", "--once", "--offline", "--build", "0.19.1")
+    assert outcome.code == 130, outcome
+    assert "the same command goes on" in outcome.err
+    assert "--resume" not in outcome.err
+
+
 def test_offline_without_a_named_build_knows_of_no_build(lab):
     outcome = lab("watch", "--once", "--offline", "--format", "json")
     assert outcome.code == 4, outcome
@@ -149,7 +175,7 @@ def test_offline_without_a_named_build_knows_of_no_build(lab):
 
 
 def test_looks_of_one_visit_are_kept_in_the_order_in_which_they_were_made(lab, monkeypatch):
-    def is_never_quiet(*_):
+    def is_never_quiet(*_, **__):
         raise NotMeasuredError("could not be measured: others kept 3.0 cores busy")
 
     monkeypatch.setattr(watch, "measure_comparison", is_never_quiet)
