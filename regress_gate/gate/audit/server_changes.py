@@ -265,7 +265,7 @@ def _libraries(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
     """
     if any(run.place is None or run.place.way != "venv" for side in (before, after) for run in side.runs):
         return
-    had, has = (_shared_libraries(side.runs) for side in (before, after))
+    had, has = (shared_libraries(side.runs) for side in (before, after))
     changed = {name: (had[name], has[name]) for name in sorted(had.keys() & has.keys()) if had[name] != has[name]}
     families: dict[str, list[str]] = {}
     for name in changed:
@@ -287,7 +287,7 @@ def _libraries(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
         yield ServerChange(finding, packages)
 
 
-def _shared_libraries(runs: Sequence[Run]) -> dict[str, str]:
+def shared_libraries(runs: Sequence[Run]) -> dict[str, str]:
     """Those that all runs have alike, without the local part of their versions: the variant brings its own."""
     first = runs[0].libraries if runs else {}
     same = {name: text for name, text in first.items() if all(run.libraries.get(name) == text for run in runs)}
