@@ -137,6 +137,7 @@ _LONGEST_EVIDENCE = 400
 _START = b"non-default args: "
 _BEFORE_START = 60
 """Lines before the arguments that belong to the same start: the banner with the version."""
+_BANNER = re.compile(rb"\bversion v?\d")
 _START_TEXT = 4_000
 _STATISTICS = b"Avg prompt throughput: "
 _PREEMPTED = b"Preemptions: "
@@ -297,7 +298,9 @@ def scan_log(lines: Iterable[bytes], name: str) -> ServerLog:
         if _START in raw:
             # An older start in the same log says nothing about the server that runs now, but that it had its graphs.
             earlier = start if has_start and matches.keys() & {"compiled", "compile_cache_hit"} else []
-            start, first = list(recent), number - _BEFORE_START
+            start = _before_arguments(list(recent), has_start)
+            first = number - len(start)
+            recent.clear()
             matches = {signal: [line for line in kept if line.number >= first] for signal, kept in matches.items()}
             has_start, until = True, number + START_LINES
             statistics.clear()
@@ -325,6 +328,14 @@ def scan_log(lines: Iterable[bytes], name: str) -> ServerLog:
         before is not None and _is_same(before, now),
         facts_of_start(now, text),
     )
+
+
+def _before_arguments(lines: list[bytes], has_earlier: bool) -> list[bytes]:
+    """Of the lines before the arguments those of the same start: after an earlier start, from the banner on."""
+    if not has_earlier:
+        return lines
+    banner = max((number for number, line in enumerate(lines) if _BANNER.search(line)), default=len(lines))
+    return lines[banner:]
 
 
 def _is_same(before: StartLog, now: StartLog) -> bool:

@@ -32,13 +32,14 @@ def test_only_the_last_start_counts() -> None:
     assert log.found("moe_default") == ()
 
 
-def starts(*versions, compiled="torch.compile took 48.2 s in total", arguments=("{}", "{}")):
+def starts(*versions, compiled="torch.compile took 48.2 s in total", arguments=("{}", "{}"), apart=100):
     lines = []
     for version, argument in zip(versions, arguments, strict=False):
         lines += [
             f"version {version}",
             f"INFO 11-21 02:11:13 [utils.py:233] non-default args: {argument}",
-            *["x"] * 100,
+            f"Initializing a V1 LLM engine (v{version}) with config: model='m'",
+            *["x"] * apart,
             compiled,
         ]
     return scan_log([f"{line}\n".encode() for line in lines], "x")
@@ -150,8 +151,9 @@ def test_of_statistics_only_the_last_lines_under_load_count() -> None:
     assert (statistics.lines, statistics.preemptions, statistics.peak_running) == (RECENT_LINES, 0, 8)
 
 
-def test_the_facts_of_a_log_with_several_starts_are_those_of_the_last() -> None:
-    log = starts("0.19.1", "0.32.0", arguments=("{'max_num_seqs': 8}", "{'max_num_seqs': 64}"))
+@pytest.mark.parametrize("apart", [0, 5, 100, 5000])
+def test_the_facts_of_a_log_with_several_starts_are_those_of_the_last(apart) -> None:
+    log = starts("0.19.1", "0.32.0", arguments=("{'max_num_seqs': 8}", "{'max_num_seqs': 64}"), apart=apart)
     assert str(log.facts.version) == "0.32.0"
     assert log.facts.deployment.engine_args == {"max_num_seqs": 64}
     assert log.start is not None
