@@ -32,8 +32,10 @@ from regress_gate.gate.audit.counter_tests import (
     is_settled,
     measure_of_runs,
     next_counter_test,
+    other_way_around,
     with_counter_test,
 )
+from regress_gate.gate.audit.server_changes import shared_libraries
 from regress_gate.model.config import ProvisionMethod
 from regress_gate.model.result import CounterTestOut, CounterTestOutcome, ExplanationOut, Result
 from regress_gate.model.run import Run
@@ -88,10 +90,19 @@ class Attribution:
             if measured is None:
                 progress.warn("the budget has no time for a block of this counter-test; --resume goes on")
                 break
-            explanations = with_counter_test(explanations, test, measured)
+            instead = None if measured.failure is None else self._other_way_around(test)
+            explanations = with_counter_test(explanations, test, measured, instead)
+            if instead is not None:
+                progress.note(f"  could not be measured: {measured.failure}")
             for line in _outcomes(explanations, test):
                 progress.note(f"  {line}")
         return result.model_copy(update={"explanations": list(explanations)})
+
+    def _other_way_around(self, test: CounterTestOut) -> CounterTestOut | None:
+        """The baseline with the candidate's dependencies, where the candidate does not run with the baseline's."""
+        versions = self.task.versions
+        runs = [run for run in counted_runs(self.settings, self.task) if run.version == versions[CANDIDATE]]
+        return other_way_around(test, versions[BASELINE], shared_libraries(runs))
 
     def _measure(
         self, test: CounterTestOut, explanations: Sequence[ExplanationOut], progress: ProgressReporter

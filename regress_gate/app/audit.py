@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from regress_gate.app.deployment_facts import deployment_out
+from regress_gate.app.deployment_facts import deployment_out, gather_deployment
 from regress_gate.app.settings import Settings
 from regress_gate.errors import InputError
 from regress_gate.gate.audit.engine import Audit, audit
@@ -46,7 +46,7 @@ def audit_servers(
     Raises InputError for what cannot be read, and for a version that is no release.
     """
     servers = settings.for_each_server()
-    log = None if settings.server_log is None else read_server_log(settings.server_log)
+    log = None if settings.server_log is None else _read_log(settings.server_log, say)
     scraped = read_metrics(metrics, window, say)
     if len(servers) > 1 and (log is not None or scraped is not None):
         raise InputError("holds several servers", where="--deployment", todo="name one: FILE#NAME")
@@ -78,7 +78,15 @@ def observe(
     targets: Targets,
 ) -> Observations:
     """All that the settings and the given sources say of one server."""
-    facts = settings.deployment_facts
+    # The log is not read again for its facts: where it has several starts, both are of the last.
+    facts = gather_deployment(
+        settings.deployment_flags,
+        settings.config.deployment.facts,
+        launch_line=settings.launch_line,
+        server=settings.deployed_server,
+        server_log=None if log is None else log.facts,
+        collect_env=settings.collect_env,
+    )
     deployment = facts.deployment
     if model is None and deployment.model is not None:
         model = read_model_config(deployment.model)
@@ -86,6 +94,19 @@ def observe(
         deployment = deployment.over(from_model_config(model))
     config = None if model is None else ModelConfig.of(model)
     return Observations(deployment, facts.version, config, log, metrics, targets)
+
+
+def _read_log(path: Path, say: Callable[[str], None]) -> ServerLog:
+    """Raises InputError for a file that is no log of vLLM."""
+    log = read_server_log(path)
+    if log.has_start:
+        return log
+    facts = log.facts
+    if not log.matches and log.statistics is None and facts.version is None and not facts.deployment.engine_args:
+        todo = "give the log from its beginning"
+        raise InputError("no vLLM server start found, nor a line that a rule reads", where=path, todo=todo)
+    say(f"{path}: no start of a server found; what its lines do not say is not known")
+    return log
 
 
 def read_metrics(sources: Sequence[str], window: float, say: Callable[[str], None]) -> MetricsWindow | None:

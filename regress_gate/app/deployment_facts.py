@@ -30,20 +30,23 @@ def gather_deployment(
     *,
     launch_line: str | None = None,
     server: "DeployedServer | None" = None,
-    server_log: Path | None = None,
+    server_log: "Path | DeploymentFacts | None" = None,
     collect_env: Path | None = None,
 ) -> DeploymentFacts:
     """Precedence: flags, launch line, deployment file, start log, environment, configuration file.
 
-    The model's own `config.json` fills what is still open if the model is a directory on this machine. Raises
-    InputError for a source that cannot be read or holds nothing about a deployment.
+    `server_log` is the file, or what was read in it. The model's own `config.json` fills what is still open if the
+    model is a directory on this machine. Raises InputError for a source that cannot be read or holds nothing about a
+    deployment.
     """
     sources: list[DeploymentFacts] = []
     if launch_line is not None:
         sources.append(_read_launch_line(launch_line))
     if server is not None:
         sources.append(_read_server(server))
-    if server_log is not None:
+    if isinstance(server_log, DeploymentFacts):
+        sources.append(server_log)
+    elif server_log is not None:
         sources.append(deployment_from_start_log(_read_ends(server_log), str(server_log)))
     if collect_env is not None:
         sources.append(deployment_from_collect_env(_read_ends(collect_env), str(collect_env)))

@@ -4,6 +4,7 @@ vLLM prints the cause of a crash once, in the process where it happened, and the
 contact. The cause is the last exception that is not such a consequence.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,18 @@ _PREFIX = re.compile(
     r"^(?:\((?P<process>[^()]*?) pid=\d+\) ?)?"
     r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d (?:\[[^\]]*\] ?)?)?"
 )
+
+_TIMESTAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? "
+_COLLECTOR = re.compile(
+    r"(?:\[pod/[^\]\s]+\] "  # kubectl logs --prefix
+    r"|[\w.-]+ {2,}\| "  # docker compose logs
+    rf"|(?:{_TIMESTAMP}|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d )\S+ [^\s\[\]]+\[\d+\]: "  # journalctl
+    rf"|{_TIMESTAMP}(?:std(?:out|err) [FP] )?"  # kubectl logs --timestamps, files of containerd
+    r"){1,3}"
+)
+"""What programs that collect logs put before each line."""
+_DOCKER_LINE = ('{"log":', '{"log" :', '{"stream":')
+"""How a line begins in a file of Docker's driver json-file."""
 
 _EXCEPTION = re.compile(
     r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Failure|Fault|Expired|NotFound|Timeout)"
@@ -87,6 +100,20 @@ def strip_prefix(line: str) -> str:
     return _split(line).text
 
 
+def drop_collector(line: str) -> str:
+    """A log line as the server printed it, without colours and without what a program that collects logs put around
+    it."""
+    line = drop_escapes(line)
+    if line.startswith(_DOCKER_LINE):
+        try:
+            printed = json.loads(line)["log"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return line
+        return drop_escapes(printed).rstrip("\n") if isinstance(printed, str) else line
+    match = _COLLECTOR.match(line)
+    return line[match.end() :] if match else line
+
+
 _NOTABLE = re.compile(
     r"backend|kernel|cache size|memory|cuda ?graph|capture|tuned|configuration from|default \w+ config|schedul"
     r"|disabl|overrid|fall(?:ing)? ?back|chunked prefill|prefix caching|all-?reduce|DeepGEMM|quantiz",
@@ -138,7 +165,7 @@ def engine_died(text: str) -> bool:
 
 
 def _split(line: str) -> _Line:
-    clean = _CONTROL.sub("", drop_escapes(line[:MAX_SCANNED])).rstrip()
+    clean = _CONTROL.sub("", drop_collector(line[:MAX_SCANNED])).rstrip()
     match = _PREFIX.match(clean)
     rest = clean[match.end() :] if match else clean
     return _Line(rest.strip(), (match["level"] or "") if match else "", rest.startswith((" ", "\t")))

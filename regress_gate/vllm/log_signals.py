@@ -5,15 +5,22 @@ A signal has a literal, which is searched first because that is fast, and a patt
 """
 
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from regress_gate.errors import InputError
+from regress_gate.model.deployment import Deployment, DeploymentFacts
 from regress_gate.redaction import mask
 from regress_gate.text import clip, one_line
 from regress_gate.vllm.log_lines import strip_prefix
-from regress_gate.vllm.start_log import StartLog, read_start_log
+from regress_gate.vllm.start_log import StartLog, facts_of_start, read_start_log
+
+_NUMBER = r"(\d{1,12}(?:\.\d{1,6})?)"
+RELEASES = ">=0.11,<0.34"
+"""Whose lines were read from the published wheels: what another release prints is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,7 @@ SIGNALS: Mapping[str, LogSignal] = {
         r"Using default MoE config\. Performance might be sub-optimal! Config file not found at (.+)",
     ),
     "moe_tuned": LogSignal("for MoE layer.", r"Using configuration from (.+) for MoE layer\."),
-    "moe_backend": LogSignal("MoE backend", r"Using '?(\w[\w ]*?)'? (?:\w+ )?MoE backend\b", ">=0.15"),
+    "moe_backend": LogSignal("MoE backend", r"Using '?(\w[\w ()]*?)'? (?:\w+ )?MoE backend\b", ">=0.15"),
     "block_fp8_default": LogSignal(
         "Using default W8A8 Block FP8 kernel config.",
         r"Using default W8A8 Block FP8 kernel config\. Performance might be sub-optimal! Config file not found at (.+)",
@@ -66,12 +73,12 @@ SIGNALS: Mapping[str, LogSignal] = {
     # Cache
     "concurrency": LogSignal(
         "Maximum concurrency for",
-        r"(?:.*, )?Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x",
+        rf"(?:.*, )?Maximum concurrency for ([\d,]+) tokens per request: {_NUMBER}x",
     ),
     "graph_memory": LogSignal(
         "CUDA graph memory profiling is enabled",
-        r"CUDA graph memory profiling is enabled .*--gpu-memory-utilization=([\d.]+) is equivalent to "
-        r"--gpu-memory-utilization=([\d.]+) without",
+        rf"CUDA graph memory profiling is enabled .*--gpu-memory-utilization={_NUMBER} is equivalent to "
+        rf"--gpu-memory-utilization={_NUMBER} without",
         ">=0.18",
     ),
     "hybrid_cache_off": LogSignal(
@@ -88,8 +95,11 @@ SIGNALS: Mapping[str, LogSignal] = {
     # Scheduling
     "async_off": LogSignal(
         "sync scheduling",
-        r"Async scheduling (?:will be disabled|is disabled|not supported|is not compatible)(.*)",
+        r"Async scheduling (?:will be disabled|is disabled|not supported|is not (?:yet supported|compatible))(.*)",
         ">=0.11.1",
+    ),
+    "custom_scheduler": LogSignal(
+        "subclassed Scheduler instead of AsyncScheduler", r"Using custom scheduler class (\S+)\. .*", ">=0.24"
     ),
     # Graphs
     "eager": LogSignal(
@@ -97,13 +107,18 @@ SIGNALS: Mapping[str, LogSignal] = {
     ),
     "graphs_off": LogSignal("Cudagraph is disabled under eager mode", r"Cudagraph is disabled under eager mode"),
     "capture_skipped": LogSignal("Skipping CUDA graph capture", r"Skipping CUDA graph capture"),
-    "graph_mode_overridden": LogSignal("cudagraph_mode", r"(?:.*)(?:Overriding|[Ss]etting) cudagraph_mode(.*)"),
+    "encoder_capture_skipped": LogSignal(
+        "Skipping encoder and decoder CUDA graph capture", r"Skipping encoder and decoder CUDA graph capture", ">=0.28"
+    ),
+    "graph_mode_overridden": LogSignal(
+        "cudagraph_mode", r"(?:.*)(?:Overriding|[Ss]etting|disabling) cudagraph_mode(.*)"
+    ),
     "capture_capped": LogSignal(
         "Capping cudagraph capture sizes",
-        r"Capping cudagraph capture sizes from max (\d+) to (\d+) to fit Mamba cache blocks",
+        r"Capping cudagraph capture sizes from max (\d{1,12}) to (\d{1,12}) to fit Mamba cache blocks",
         ">=0.18,<0.20",
     ),
-    "compiled": LogSignal("torch.compile", r"(?:.*)torch\.compile (?:took|takes) ([\d.]+) s"),
+    "compiled": LogSignal("torch.compile", rf"(?:.*)torch\.compile (?:took|takes) {_NUMBER} s"),
     "compile_cache_hit": LogSignal(
         "Directly load", r"(?:.*)Directly load (?:AOT compilation|the compiled graph|the \S+ graph)"
     ),
@@ -122,13 +137,23 @@ _LONGEST_EVIDENCE = 400
 _START = b"non-default args: "
 _BEFORE_START = 60
 """Lines before the arguments that belong to the same start: the banner with the version."""
+_BANNER = re.compile(rb"\bversion v?\d")
 _START_TEXT = 4_000
 _STATISTICS = b"Avg prompt throughput: "
+_PREEMPTED = b"Preemptions: "
+_IDLE = b"Running: 0 reqs, Waiting: 0 reqs, "
 _STATISTICS_LINE = re.compile(
-    rb"Avg prompt throughput: ([\d.]+) tokens/s, Avg generation throughput: ([\d.]+) tokens/s, "
-    rb"Running: (\d+) reqs, Waiting: (\d+) reqs(?:, Deferred: (\d+) reqs)?(?:, KV fetch: [^,]*, [^,]*, [^,]*)?"
-    rb"(?:, Preemptions: (\d+))?, \w+ KV cache usage: ([\d.]+)%(?:, Prefix cache hit rate: ([\d.]+)%)?"
+    rb"Avg prompt throughput: [\d.]+ tokens/s, Avg generation throughput: [\d.]+ tokens/s, "
+    rb"Running: (\d{1,12}) reqs, Waiting: (\d{1,12}) reqs(?:, Deferred: \d+ reqs)?"
+    rb"(?:, KV fetch: [^,]*, [^,]*, [^,]*)?(?:, Preemptions: (\d{1,12}))?, \w+ KV cache usage: "
+    + _NUMBER.encode()
+    + rb"%(?:, Prefix cache hit rate: "
+    + _NUMBER.encode()
+    + rb"%)?"
 )
+RECENT_LINES = 360
+"""Lines of statistics under load that count, the last of the log: an hour of one engine. How the server did before is
+no finding about now."""
 HIGH_USAGE = 95.0
 """Percent of the KV cache."""
 LOW_USAGE = 50.0
@@ -146,7 +171,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class EngineStatistics:
-    """What the periodic lines of a running server say, since its last start."""
+    """What the last periodic lines of a running server say, of its last start."""
 
     lines: int
     """With a request running or waiting."""
@@ -154,7 +179,6 @@ class EngineStatistics:
     preempting_lines: int
     high_usage_lines: int
     """With the KV cache above 95 %."""
-    waiting_lines: int
     waiting_with_room_lines: int
     """With requests waiting while the KV cache is below 50 %."""
     peak_running: int
@@ -166,7 +190,6 @@ class EngineStatistics:
     most_preempting: LogLine | None
     most_used: LogLine | None
     most_waiting: LogLine | None
-    last_hit_rate: LogLine | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,74 +206,50 @@ class ServerLog:
     compiled_before: bool = False
     """Whether an earlier start of the same version with the same arguments had its graphs, so that they were kept if
     anything keeps them."""
+    facts: DeploymentFacts = field(default_factory=lambda: DeploymentFacts(Deployment()))
+    """What the start says of the deployment; without the beginning of the start, what the first lines say."""
 
     def found(self, signal: str) -> tuple[LogLine, ...]:
         return self.matches.get(signal, ())
 
 
-@dataclass(slots=True)
-class _Fold:
-    """Statistics while they are read."""
+class _StatisticsLine(NamedTuple):
+    running: int
+    waiting: int
+    preemptions: int
+    usage: float
+    hit_rate: float | None
+    number: int
+    raw: bytes
 
-    lines: int = 0
-    preemptions: int = 0
-    preempting_lines: int = 0
-    high_usage_lines: int = 0
-    waiting_lines: int = 0
-    waiting_with_room_lines: int = 0
-    peak_running: int = 0
-    most: dict[str, tuple[float, int, bytes]] = field(default_factory=dict)
-    hit_rate: tuple[float, int, bytes] | None = None
 
-    def add(self, raw: bytes, number: int) -> None:
-        if (match := _STATISTICS_LINE.search(raw)) is None:
-            return
-        _, _, running, waiting, _, preempted, usage, hits = match.groups()
-        if hits is not None:
-            self.hit_rate = (float(hits), number, raw)
-        if running == waiting == b"0" and preempted is None:
-            return
-        self.lines += 1
-        share, queue = float(usage), int(waiting)
-        if preempted is not None:
-            count = int(preempted)
-            self.preemptions += count
-            self.preempting_lines += 1
-            self._keep("preempting", count, number, raw)
-        if share > HIGH_USAGE:
-            self.high_usage_lines += 1
-        self._keep("used", share, number, raw)
-        self.peak_running = max(self.peak_running, int(running))
-        if queue:
-            self.waiting_lines += 1
-            if share < LOW_USAGE:
-                self.waiting_with_room_lines += 1
-            self._keep("waiting", queue, number, raw)
-
-    def _keep(self, what: str, value: float, number: int, raw: bytes) -> None:
-        if what not in self.most or value > self.most[what][0]:
-            self.most[what] = (value, number, raw)
-
-    def result(self) -> EngineStatistics | None:
-        if not self.lines and self.hit_rate is None:
-            return None
-        lines = {what: _line(number, raw) for what, (_, number, raw) in self.most.items()}
-        return EngineStatistics(
-            lines=self.lines,
-            preemptions=self.preemptions,
-            preempting_lines=self.preempting_lines,
-            high_usage_lines=self.high_usage_lines,
-            waiting_lines=self.waiting_lines,
-            waiting_with_room_lines=self.waiting_with_room_lines,
-            peak_running=self.peak_running,
-            peak_waiting=int(self.most.get("waiting", (0, 0, b""))[0]),
-            peak_usage=self.most.get("used", (0.0, 0, b""))[0],
-            hit_rate=None if self.hit_rate is None else self.hit_rate[0],
-            most_preempting=lines.get("preempting"),
-            most_used=lines.get("used"),
-            most_waiting=lines.get("waiting"),
-            last_hit_rate=None if self.hit_rate is None else _line(self.hit_rate[1], self.hit_rate[2]),
-        )
+def _read_statistics(lines: Iterable[tuple[int, bytes]]) -> EngineStatistics | None:
+    read = []
+    for number, raw in lines:
+        if (match := _STATISTICS_LINE.search(raw)) is not None:
+            running, waiting, preempted, usage, hits = match.groups()
+            hit_rate = None if hits is None else float(hits)
+            read.append(
+                _StatisticsLine(int(running), int(waiting), int(preempted or 0), float(usage), hit_rate, number, raw)
+            )
+    if not read:
+        return None
+    preempting, queueing = max(read, key=lambda one: one.preemptions), max(read, key=lambda one: one.waiting)
+    fullest = max(read, key=lambda one: one.usage)
+    return EngineStatistics(
+        lines=len(read),
+        preemptions=sum(one.preemptions for one in read),
+        preempting_lines=sum(one.preemptions > 0 for one in read),
+        high_usage_lines=sum(one.usage > HIGH_USAGE for one in read),
+        waiting_with_room_lines=sum(one.waiting > 0 and one.usage < LOW_USAGE for one in read),
+        peak_running=max(one.running for one in read),
+        peak_waiting=queueing.waiting,
+        peak_usage=fullest.usage,
+        hit_rate=next((one.hit_rate for one in reversed(read) if one.hit_rate is not None), None),
+        most_preempting=_line(preempting.number, preempting.raw) if preempting.preemptions else None,
+        most_used=_line(fullest.number, fullest.raw),
+        most_waiting=_line(queueing.number, queueing.raw) if queueing.waiting else None,
+    )
 
 
 def _line(number: int, raw: bytes, groups: Iterable[str | None] = ()) -> LogLine:
@@ -287,43 +286,60 @@ def scan_log(lines: Iterable[bytes], name: str) -> ServerLog:
     """The signals in the lines of a log, of the last start in it."""
     has_start, until = False, START_LINES
     matches: dict[str, list[LogLine]] = {}
-    earlier: bytes | None = None
-    fold = _Fold()
+    earlier: list[bytes] = []
+    statistics: deque[tuple[int, bytes]] = deque(maxlen=RECENT_LINES)
+    recent: deque[bytes] = deque(maxlen=_BEFORE_START)
     start: list[bytes] = []
     for number, raw in enumerate(lines, 1):
         if _STATISTICS in raw:
-            fold.add(raw[:LONGEST_LINE], number)
+            if _IDLE not in raw or _PREEMPTED in raw:
+                statistics.append((number, raw[:LONGEST_LINE]))
             continue
         if _START in raw:
             # An older start in the same log says nothing about the server that runs now, but that it had its graphs.
-            earlier = b"".join(start) if has_start and matches.keys() & {"compiled", "compile_cache_hit"} else None
-            start, first = start[-_BEFORE_START:], number - _BEFORE_START
+            earlier = start if has_start and matches.keys() & {"compiled", "compile_cache_hit"} else []
+            start = _before_arguments(list(recent), has_start)
+            first = number - len(start)
+            recent.clear()
             matches = {signal: [line for line in kept if line.number >= first] for signal, kept in matches.items()}
-            has_start, until, fold = True, number + START_LINES, _Fold()
+            has_start, until = True, number + START_LINES
+            statistics.clear()
+        raw = raw[:LONGEST_LINE]
+        recent.append(raw)
         if number > until:
             continue
-        raw = raw[:LONGEST_LINE]
-        if len(start) < _START_TEXT or not has_start:
+        if len(start) < _START_TEXT:
             start.append(raw)
-            if not has_start and len(start) > _START_TEXT:
-                del start[:-_BEFORE_START]
         for signal, (literal, pattern) in _COMPILED.items():
             if literal in raw and (match := pattern.match(strip_prefix(raw.decode("utf-8", "replace")))):
                 kept = matches.setdefault(signal, [])
                 if len(kept) < MOST_MATCHES:
                     kept.append(_line(number, raw, match.groups()))
     found = {signal: tuple(kept) for signal, kept in matches.items() if kept}
-    facts = _read_start(b"".join(start)) if has_start else None
-    before = None if earlier is None else _read_start(earlier)
-    return ServerLog(name, has_start, found, fold.result(), facts, before is not None and _is_same(before, facts))
+    text = b"".join(start).decode("utf-8", "replace")
+    now = read_start_log(text)
+    before = read_start_log(b"".join(earlier).decode("utf-8", "replace")) if earlier else None
+    return ServerLog(
+        name,
+        has_start,
+        found,
+        _read_statistics(statistics),
+        now if has_start else None,
+        before is not None and _is_same(before, now),
+        facts_of_start(now, text),
+    )
 
 
-def _read_start(text: bytes) -> StartLog:
-    return read_start_log(text.decode("utf-8", "replace"))
+def _before_arguments(lines: list[bytes], has_earlier: bool) -> list[bytes]:
+    """Of the lines before the arguments those of the same start: after an earlier start, from the banner on."""
+    if not has_earlier:
+        return lines
+    banner = max((number for number, line in enumerate(lines) if _BANNER.search(line)), default=len(lines))
+    return lines[banner:]
 
 
-def _is_same(before: StartLog, now: StartLog | None) -> bool:
+def _is_same(before: StartLog, now: StartLog) -> bool:
     """Whether both would compile the same graphs."""
-    if now is None or now.non_default_args is None:
+    if now.non_default_args is None:
         return False
     return (before.version, before.non_default_args) == (now.version, now.non_default_args)

@@ -18,7 +18,7 @@ from regress_gate.errors import InputError
 from regress_gate.model.deployment import ArgValue, Backend, Deployment, DeploymentFacts, Platform
 from regress_gate.model.version import Version
 from regress_gate.redaction import mask, names_secret
-from regress_gate.vllm.log_lines import MAX_LINES_SCANNED, strip_prefix
+from regress_gate.vllm.log_lines import MAX_LINES_SCANNED, drop_collector, strip_prefix
 
 _VERSION = re.compile(
     r"vLLM (?:API )?server version (?P<a>[^\s,]+)|[^█]*█.*\bversion (?P<b>\S+)|version (?P<c>\d\S*)"
@@ -26,18 +26,20 @@ _VERSION = re.compile(
 )
 _NON_DEFAULT = re.compile(r"non-default args: (\{.*\})")
 _CONFIG = re.compile(r"Initializing a V\d LLM engine \([^)]*\) with config: (.*)")
-_KV_CACHE = re.compile(r"\bKV cache size: ([\d,]+) tokens")
-_CONCURRENCY = re.compile(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x")
+_NUMBER = r"(\d{1,12}(?:\.\d{1,6})?)"
+_KV_CACHE = re.compile(r"\bKV cache size: (\d{1,3}(?:,\d{3}){1,4}|\d{1,12}) tokens")
+_CONCURRENCY = re.compile(rf"Maximum concurrency for [\d,]+ tokens per request: {_NUMBER}x")
 _CAPTURE_SIZES = re.compile(
     r"max_(?:cudagraph_)?capture_size'?[:=] ?(\d{1,6})\b|cudagraph_capture_sizes'?[:=] ?\[([\d, ]+)\]"
 )
+_CHUNKED = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d{1,9})\b")
 _ARCHITECTURE = re.compile(r"Resolved architecture: (\w+)")
-_WEIGHTS = re.compile(r"Loading (?:model )?weights took ([\d.]+) ?s")
-_MODEL = re.compile(r"Model loading took ([\d.]+) ?Gi?B(?: memory)?(?: and ([\d.]+) ?s)?")
-_COMPILE = re.compile(r"(?:\[[^\]]*\] )?torch\.compile (?:takes|took) ([\d.]+) ?s(?: in total)?")
-_CAPTURE = re.compile(r"Graph capturing finished in ([\d.]+) ?s(?:ecs)?")
-_ENGINE = re.compile(r"init engine \(.*\) took ([\d.]+) ?s(?:econds)?(?: \(compilation: ([\d.]+) ?s)?")
-_PROCESS = re.compile(r"^(?:\x1b\[[0-9;]*m)?\((\S+) pid=(\d+)\)")
+_WEIGHTS = re.compile(rf"Loading (?:model )?weights took {_NUMBER} ?s")
+_MODEL = re.compile(rf"Model loading took {_NUMBER} ?Gi?B(?: memory)?(?: and {_NUMBER} ?s)?")
+_COMPILE = re.compile(rf"(?:\[[^\]]*\] )?torch\.compile (?:takes|took) {_NUMBER} ?s(?: in total)?")
+_CAPTURE = re.compile(rf"Graph capturing finished in {_NUMBER} ?s(?:ecs)?")
+_ENGINE = re.compile(rf"init engine \(.*\) took {_NUMBER} ?s(?:econds)?(?: \(compilation: {_NUMBER} ?s)?")
+_PROCESS = re.compile(r"^\((\S+) pid=(\d+)\)")
 
 _BACKENDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("attention", re.compile(r"Using (\w+) attention backend\b")),
@@ -116,6 +118,8 @@ class StartLog:
     split: StartupSplit = StartupSplit()
     max_capture_size: int | None = None
     """The largest batch for which a graph is captured."""
+    max_num_batched_tokens: int | None = None
+    """Tokens a step, where prompts are processed in chunks."""
 
 
 def read_start_log(text: str) -> StartLog:
@@ -130,10 +134,11 @@ def read_start_log(text: str) -> StartLog:
     concurrency: float | None = None
     weights: float | None = None
     captured: int | None = None
+    batched: int | None = None
 
     def longest(name: str, value: str | None) -> None:
-        if value is not None and (number := _number(value)) is not None:
-            seconds[name] = max(number, seconds.get(name, 0.0))
+        if value is not None:
+            seconds[name] = max(float(value), seconds.get(name, 0.0))
 
     lines = text.split("\n")
     if len(lines) > 2 * MAX_LINES_SCANNED:
@@ -149,12 +154,14 @@ def read_start_log(text: str) -> StartLog:
         elif match := _CONFIG.match(line):
             config = config or dict(_pairs(match[1], "="))
             captured = captured or _max_capture_size(match[1])
+        elif match := _CHUNKED.match(line):
+            batched = batched or int(match[1])
         elif match := _ARCHITECTURE.match(line):
             architecture = architecture or match[1]
         elif match := _WEIGHTS.match(line):
             longest("load_weights", match[1])
         elif match := _MODEL.match(line):
-            weights = _number(match[1]) or weights
+            weights = float(match[1]) or weights
             longest("load_model", match[2])
         elif match := _COMPILE.match(line):
             longest("compile", match[1])
@@ -164,10 +171,10 @@ def read_start_log(text: str) -> StartLog:
             longest("init_engine", match[1])
             longest("compile", match[2])
         if match := _KV_CACHE.search(line):
-            engine = _PROCESS.match(raw)
+            engine = _PROCESS.match(drop_collector(raw))
             tokens[engine[1] if engine else ""] = int(match[1].replace(",", ""))
         if concurrency is None and (match := _CONCURRENCY.search(line)):
-            concurrency = _number(match[1])
+            concurrency = float(match[1])
         for name, pattern in _BACKENDS:
             if name not in backends and (match := pattern.match(line)):
                 backends[name] = match[1]
@@ -182,6 +189,7 @@ def read_start_log(text: str) -> StartLog:
         weights_bytes=None if weights is None else weights * 2**30,
         split=StartupSplit(**seconds),
         max_capture_size=captured,
+        max_num_batched_tokens=batched,
     )
 
 
@@ -193,13 +201,6 @@ def _max_capture_size(config: str) -> int | None:
             return int(match[1])
         found += [int(size) for size in match[2].split(",") if 0 < len(size.strip()) < 7 and size.strip().isdecimal()]
     return max(found, default=None)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:  # a number with two points
-        return None
 
 
 def _printed_arguments(text: str) -> dict[str, Any]:
@@ -259,6 +260,11 @@ def deployment_from_start_log(text: str, where: str) -> DeploymentFacts:
     log = read_start_log(text)
     if log.version is None and log.non_default_args is None and not log.config:
         raise InputError("no vLLM server start found", where=where, todo="give the log from its beginning")
+    return facts_of_start(log, text)
+
+
+def facts_of_start(log: StartLog, text: str) -> DeploymentFacts:
+    """What the text of a start says of the deployment, with the facts that were read in it."""
     untuned = sorted({match[1] for line in text.splitlines() if (match := _UNTUNED.search(line))})
     device = next((match[1] for name in untuned if (match := _DEVICE.search(name))), None)
     detected = _DETECTED.search(text)

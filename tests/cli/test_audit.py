@@ -119,3 +119,50 @@ def test_the_servers_of_a_file_are_audited_each_and_the_worst_decides(gate, tmp_
     shown = gate("audit", "--deployment", file).out
     assert "FAIL: 1 finding in 2 servers; " in shown
     assert "answers could be given" in " ".join(shown.split())
+
+
+def start_of(version: str, size: int) -> list[str]:
+    return [
+        f"INFO 11-21 02:11:13 [utils.py:299] vLLM API server version {version}",
+        f"INFO 11-21 02:11:13 [utils.py:233] non-default args: {{'model': 'm', 'tensor_parallel_size': {size}}}",
+        *["x"] * 100,
+    ]
+
+
+UNTUNED = "WARNING 11-21 02:11:45 [x.py:1] Using default MoE config. Performance might be sub-optimal! Config file not "
+UNTUNED += "found at /x/E=8,N=7168,device_name=NVIDIA_H200,dtype=fp8_w8a8.json"
+
+
+def test_version_and_arguments_are_those_of_the_last_start_as_its_lines_are(gate, tmp_path):
+    log = tmp_path / "server.log"
+    log.write_text("\n".join([*start_of("0.19.1", 1), *start_of("0.32.0", 8), UNTUNED]))
+    result = gate("audit", "--server-log", log, "--format", "json").json
+    assert result["version"] == "0.32.0"
+    (found,) = [one for one in result["audit"] if one["id"] == "MOE001"]
+    assert "--tp-size 8 --dtype fp8_w8a8 --tune" in found["remedy"]
+    assert "on NVIDIA H200, for m (E=8, N=7168, dtype=fp8_w8a8): " in found["remedy"]
+
+
+def test_a_log_from_a_collector_is_read_as_the_server_printed_it(gate, tmp_path):
+    log = tmp_path / "server.log"
+    log.write_text("".join(f"vllm-1  | {line}\n" for line in [*start_of("0.32.0", 8), UNTUNED]))
+    result = gate("audit", "--server-log", log, "--format", "json").json
+    assert result["version"] == "0.32.0"
+    assert result["audit"][0]["id"] == "MOE001"
+
+
+def test_a_part_of_a_log_is_audited_and_what_it_lacks_is_not_clear(gate, tmp_path):
+    log = tmp_path / "tail.log"
+    log.write_text(UNTUNED)
+    done = gate("audit", "v0.32.0", "--server-log", log, "--format", "json")
+    assert f"{log}: no start of a server found" in done.err
+    answers = {one["id"]: one["answer"] for one in done.json["audit"]}
+    assert (answers["MOE001"], answers["CG002"]) == ("fires", "cannot_tell")
+
+
+def test_a_file_that_is_no_log_of_vllm_is_an_error(gate, tmp_path):
+    log = tmp_path / "other.log"
+    log.write_text("hello\nworld\n")
+    done = gate("audit", "--server-log", log)
+    assert done.code == ExitCode.USAGE
+    assert f"{log}: no vLLM server start found" in done.error

@@ -85,6 +85,12 @@ class TestFiles:
         done = gate("check", "v0.12.0", "--from", "v0.10.2", "--server-log", path, "--format", "json")
         assert done.json["baseline"]["version"] == "0.10.2"
 
+    def test_a_damaged_number_in_a_log_is_passed_over(self, gate):
+        path = gate.directory / "server.log"
+        path.write_text(LOG.replace("49,152 tokens", "7" * 5000 + " tokens"))
+        done = gate("check", "v0.12.0", "--server-log", path, "--accelerator", "H800", "--format", "json")
+        assert applies(done.json, "VLLM-33128") == "yes"
+
     def test_a_models_own_configuration_is_read(self, gate):
         model = gate.directory / "Mixtral-8x7B-v0.1"
         model.mkdir()

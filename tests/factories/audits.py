@@ -47,7 +47,8 @@ def a_scrape(samples: dict[str, float]) -> str:
     for key, value in samples.items():
         name, brace, labels = key.partition("{")
         inner = labels.rstrip("}") + ("," if brace and labels != "}" else "")
-        lines.append(f'{name}{{{inner}engine="0",model_name="m"}} {value}')
+        engine = "" if 'engine="' in inner else 'engine="0",'
+        lines.append(f'{name}{{{inner}{engine}model_name="m"}} {value}')
     return "\n".join(lines) + "\n"
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from packaging.version import Version
 
-TEXTS = ("7,168", "CutlassKernel", "FLASH_ATTN", "0.19.0", "[model] ", "{'model': 'm'}")
+TEXTS = ("7,168", "7.25", "CutlassKernel", "FLASH_ATTN", "0.19.0", "[model] ", "{'model': 'm'}")
 """What a `%s` may stand for."""
 _PLACEHOLDER = re.compile(r"%(?:\.\d+)?[df]|%0\dd|%[sr]|\{\}")
 _NUMBERS = {"d": "7", "f": "7.25"}
@@ -31,10 +31,10 @@ def line_names() -> list[str]:
     return list(_table()["lines"])
 
 
-def printed_forms(name: str, release: str) -> list[str]:
-    """The format strings of a line in a release, without those that are only printed at the level DEBUG."""
-    forms = _table()["lines"][name]["forms"]
-    return [form["text"] for form in forms if form["level"] != "debug" and _within(form["releases"], release)]
+def printed_forms(name: str, release: str, levels: Collection[str] | None = None) -> list[str]:
+    """The format strings of a line in a release: of these levels, or all that are not only printed at DEBUG."""
+    forms = [form for form in _table()["lines"][name]["forms"] if _within(form["releases"], release)]
+    return [form["text"] for form in forms if (form["level"] in levels if levels else form["level"] != "debug")]
 
 
 def metric_kind(name: str, release: str) -> str | None:

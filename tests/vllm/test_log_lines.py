@@ -10,10 +10,12 @@ from regress_gate.vllm.log_lines import (
     MAX_BYTES,
     MAX_LENGTH,
     decisive_lines,
+    drop_collector,
     engine_died,
     is_consequence,
     read_log_end,
     read_log_ends,
+    strip_prefix,
 )
 from regress_gate.vllm.start_log import read_start_log
 
@@ -244,3 +246,29 @@ def test_both_ends_of_a_log_that_is_too_long_are_read(tmp_path: Path) -> None:
     path.write_bytes(b"short")
     assert read_log_ends(path) == "short"
     assert read_log_ends(tmp_path / "none") == ""
+
+
+COLLECTED = {
+    "docker compose logs": "vllm-1  | {}",
+    "docker compose logs --timestamps": "vllm-1  | 2026-11-21T02:11:13.123456789Z {}",
+    "kubectl logs --timestamps": "2026-11-21T02:11:13.123456789Z {}",
+    "kubectl logs --prefix": "[pod/vllm-0/vllm] {}",
+    "kubectl logs --prefix --timestamps": "[pod/vllm-0/vllm] 2026-11-21T02:11:13.123456789Z {}",
+    "containerd": "2026-11-21T02:11:13.123456789+01:00 stderr F {}",
+    "journalctl": "Nov 21 02:11:13 host vllm[123]: {}",
+    "journalctl -o short-iso": "2026-11-21T02:11:13+0100 host vllm[123]: {}",
+    "json-file of Docker": '{{"log":"{}\\n","stream":"stderr","time":"2026-11-21T02:11:13.1Z"}}',
+    "colours": "\x1b[32m{}\x1b[0m",
+}
+
+
+@pytest.mark.parametrize("collected", COLLECTED.values(), ids=COLLECTED.keys())
+def test_what_a_collector_of_logs_puts_around_a_line_is_left_out(collected: str) -> None:
+    line = "(APIServer pid=7) INFO 11-21 02:11:13 [utils.py:233] non-default args: {'model': 'm'}"
+    assert strip_prefix(collected.format(line)) == "non-default args: {'model': 'm'}"
+    assert drop_collector(collected.format(line)) == line
+
+
+@pytest.mark.parametrize("line", ["| a | b |", "[pod] x", "2026 requests", '{"log": 7}', '{"log": "x', "a | b"])
+def test_a_line_that_only_looks_like_a_collected_one_stays(line: str) -> None:
+    assert drop_collector(line) == line

@@ -4,9 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regress_gate.gate.audit.engine import run_rules
+from regress_gate.gate.audit.observations import Targets
+from regress_gate.gate.audit.rule import Answer
 from regress_gate.vllm import log_signals
-from regress_gate.vllm.log_signals import MOST_MATCHES, START_LINES, scan_log
-from tests.factories.audits import a_log, statistics_line
+from regress_gate.vllm.log_signals import MOST_MATCHES, RECENT_LINES, START_LINES, scan_log
+from regress_gate.vllm.start_log import read_start_log
+from tests.factories.audits import a_log, observed, statistics_line
+
+GRAPH_MEMORY = (
+    "CUDA graph memory profiling is enabled (default since v0.21.0). The current --gpu-memory-utilization=0.9200 is "
+    "equivalent to --gpu-memory-utilization=0.8700 without CUDA graph memory profiling."
+)
 
 UNTUNED = "Using default MoE config. Performance might be sub-optimal! Config file not found at /x.json"
 
@@ -23,13 +32,14 @@ def test_only_the_last_start_counts() -> None:
     assert log.found("moe_default") == ()
 
 
-def starts(*versions, compiled="torch.compile took 48.2 s in total", arguments=("{}", "{}")):
+def starts(*versions, compiled="torch.compile took 48.2 s in total", arguments=("{}", "{}"), apart=100):
     lines = []
     for version, argument in zip(versions, arguments, strict=False):
         lines += [
             f"version {version}",
             f"INFO 11-21 02:11:13 [utils.py:233] non-default args: {argument}",
-            *["x"] * 100,
+            f"Initializing a V1 LLM engine (v{version}) with config: model='m'",
+            *["x"] * apart,
             compiled,
         ]
     return scan_log([f"{line}\n".encode() for line in lines], "x")
@@ -131,3 +141,52 @@ def test_a_signal_long_after_the_start_is_not_searched() -> None:
     lines = [b"non-default args: {}\n", *[b"x\n"] * START_LINES, f"{UNTUNED}\n".encode()]
     assert scan_log(lines, "x").found("moe_default") == ()
     assert len(scan_log([lines[0], *lines[2:]], "x").found("moe_default")) == 1
+
+
+def test_of_statistics_only_the_last_lines_under_load_count() -> None:
+    busy = [statistics_line(preemptions=3, usage=99.0, running=64)] * 10
+    calm = [statistics_line(usage=40.0, running=8)] * RECENT_LINES
+    statistics = a_log(*busy, *calm, *[statistics_line(running=0)] * 500).statistics
+    assert statistics is not None
+    assert (statistics.lines, statistics.preemptions, statistics.peak_running) == (RECENT_LINES, 0, 8)
+
+
+@pytest.mark.parametrize("apart", [0, 5, 100, 5000])
+def test_the_facts_of_a_log_with_several_starts_are_those_of_the_last(apart) -> None:
+    log = starts("0.19.1", "0.32.0", arguments=("{'max_num_seqs': 8}", "{'max_num_seqs': 64}"), apart=apart)
+    assert str(log.facts.version) == "0.32.0"
+    assert log.facts.deployment.engine_args == {"max_num_seqs": 64}
+    assert log.start is not None
+    assert log.start.version == "0.32.0"
+
+
+def test_a_log_without_a_start_has_the_facts_of_its_first_lines() -> None:
+    lines = ["Resolved architecture: MixtralForCausalLM", *["x"] * 5000, "Resolved architecture: Other"]
+    log = scan_log([f"{line}\n".encode() for line in lines], "x")
+    assert (log.has_start, log.start) == (False, None)
+    assert log.facts.deployment.architecture == "MixtralForCausalLM"
+
+
+MANY = "7" * 5000
+DAMAGED = {
+    "concurrency": "Maximum concurrency for 8,192 tokens per request: 1.2.3x",
+    "graph memory": GRAPH_MEMORY.replace("0.9200", "0.9.2"),
+    "usage": statistics_line().replace("40.0%", "1.2.3%"),
+    "hit rate": statistics_line().replace("12.0%", "...%"),
+    "preemptions": statistics_line(preemptions=7).replace("Preemptions: 7", f"Preemptions: {MANY}"),
+    "running": statistics_line().replace("Running: 8", f"Running: {MANY}"),
+    "size of the cache": f"GPU KV cache size: {MANY} tokens",
+    "largest graph": f"Capping cudagraph capture sizes from max {MANY} to 64 to fit Mamba cache blocks",
+    "seconds of compilation": "torch.compile took 4..8 s in total",
+    "tokens a step": f"Chunked prefill is enabled with max_num_batched_tokens={MANY}",
+}
+
+
+@pytest.mark.parametrize("line", DAMAGED.values(), ids=DAMAGED.keys())
+def test_a_damaged_number_is_none_for_every_rule(line: str) -> None:
+    log = a_log(*[line] * 6)
+    assert log.found("concurrency") == ()
+    assert log.found("graph_memory") == ()
+    results = run_rules(observed(log=log, targets=Targets(64, 0.5, 0.05)))
+    assert [one.rule.id for one in results if one.outcome.answer is Answer.FIRES] == []
+    read_start_log(line)

@@ -143,3 +143,16 @@ def test_metrics_are_read_with_their_labels() -> None:
 @pytest.mark.parametrize("text", ["", 'vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1.0'])
 def test_a_cache_that_is_not_reported_is_unknown(text: Any) -> None:
     assert kv_cache_tokens(parse_metrics(text)) is None
+
+
+def test_engines_are_told_apart_whatever_collected_the_log() -> None:
+    lines = [
+        f"vllm-1  | (EngineCore_DP{n} pid={n}) INFO 11-21 02:41:09 [x.py:1] GPU KV cache size: 100 tokens"
+        for n in (0, 1)
+    ]
+    assert read_start_log("\n".join(lines)).kv_cache_tokens == 200
+
+
+def test_tokens_a_step_are_read() -> None:
+    line = "(APIServer pid=7) INFO 11-21 02:40:57 [scheduler.py:230] Chunked prefill is enabled with "
+    assert read_start_log(f"{line}max_num_batched_tokens=2048.").max_num_batched_tokens == 2048

@@ -12,10 +12,14 @@ from regress_gate.gate.audit.observations import (
     log_evidence,
 )
 from regress_gate.gate.audit.rule import FindingSeverity, Outcome, Rule, clear, fires, not_applicable
-from regress_gate.vllm.log_signals import HIGH_USAGE
+from regress_gate.vllm.log_signals import HIGH_USAGE, RELEASES
 
 PREEMPTED_SHARE = 0.01
 """Preemptions a finished request from which the cache is too small for the load: below, they are single events."""
+_PREEMPTING_LINES = 0.05
+"""Share of the lines of statistics that report preemptions, from which they are no single events."""
+_COUNTED_IN_LOG = f"{RELEASES},>=0.11.1"
+"""Releases whose lines of statistics are known to report preemptions."""
 _BUSY_LINES = 5
 """Lines of statistics, ten seconds each, that are needed to speak of a window."""
 _TUNING = "https://docs.vllm.ai/en/latest/configuration/optimization.html"
@@ -73,29 +77,30 @@ def _preemptions(seen: Observations) -> Outcome:
             raise MissingFact("no request finished between the scrapes", NEEDS_WINDOW)
         return clear(f"{count:.0f} preemptions in {finished:.0f} requests", evidence)
     statistics = seen.statistics()
-    if statistics.preemptions and (line := statistics.most_preempting) is not None:
-        share = f"{statistics.preempting_lines} of {statistics.lines} lines of statistics report preemptions"
-        return fires(
-            f"requests lose their place in the KV cache and are computed again: {share}",
-            Evidence("log", line.text, line.number),
-        )
+    share = f"{statistics.preempting_lines} of the last {statistics.lines} lines of statistics report preemptions"
+    if (line := statistics.most_preempting) is not None:
+        evidence = Evidence("log", line.text, line.number)
+        if statistics.preempting_lines < _PREEMPTING_LINES * statistics.lines:
+            raise MissingFact(f"{share}, and not how many requests finish", NEEDS_WINDOW)
+        return fires(f"requests lose their place in the KV cache and are computed again: {share}", evidence)
     if statistics.lines < _BUSY_LINES:
         raise MissingFact("the log shows too little load", NEEDS_WINDOW)
+    if not seen.is_release(_COUNTED_IN_LOG):
+        raise MissingFact("whether this release prints preemptions is not known, or it does not", NEEDS_WINDOW)
     return clear(f"no preemption in {statistics.lines} lines of statistics under load")
 
 
 def _full_cache(seen: Observations) -> Outcome:
-    if seen.log is not None and seen.log.statistics is not None and seen.log.statistics.lines >= _BUSY_LINES:
-        statistics = seen.log.statistics
+    if seen.metrics is None:
+        statistics = seen.statistics()
+        if statistics.lines < _BUSY_LINES:
+            raise MissingFact("the log shows too little load", NEEDS_WINDOW)
         if 2 * statistics.high_usage_lines > statistics.lines and (line := statistics.most_used) is not None:
-            return fires(
-                f"the KV cache is above {HIGH_USAGE:.0f} % in {statistics.high_usage_lines} of "
-                f"{statistics.lines} lines "
-                "of statistics",
-                Evidence("log", line.text, line.number),
-            )
+            share = f"{statistics.high_usage_lines} of the last {statistics.lines} lines of statistics"
+            evidence = Evidence("log", line.text, line.number)
+            return fires(f"the KV cache is above {HIGH_USAGE:.0f} % in {share}", evidence)
         return clear(f"at most {statistics.peak_usage:.0f} % in most lines of statistics")
-    window = seen.window()
+    window = seen.metrics
     usage, waiting = window.largest("vllm:kv_cache_usage_perc"), window.largest("vllm:num_requests_waiting")
     evidence = window.evidence(f"KV cache {usage:.0%}, {waiting:.0f} requests waiting")
     if usage > HIGH_USAGE / 100 and waiting:
@@ -104,12 +109,11 @@ def _full_cache(seen: Observations) -> Outcome:
 
 
 def _hybrid_cache_off(seen: Observations) -> Outcome:
+    if seen.arguments.get("disable_hybrid_kv_cache_manager") is True:
+        given = argument_evidence("disable_hybrid_kv_cache_manager", "")
+        return fires("all layers keep the cache of full attention", given)
     if lines := seen.lines("hybrid_cache_off", "chunked_local_off"):
         return fires("all layers keep the cache of full attention", *log_evidence(lines))
-    if seen.arguments.get("disable_hybrid_kv_cache_manager") is True:
-        return fires(
-            "all layers keep the cache of full attention", argument_evidence("disable_hybrid_kv_cache_manager", "")
-        )
     return clear("vLLM did not switch it off")
 
 
@@ -189,7 +193,7 @@ RULES: tuple[Rule, ...] = (
         cost="fewer requests at once, more accelerators, or the rounding of an 8-bit cache (compare the accuracy)",
         url=f"{_TUNING}#preemption",
         check=_preemptions,
-        # Before 0.15 the log has no count of preemptions; the metric is as old as engine V1.
+        # Before 0.11.1 the log has no count of preemptions; the metric is as old as engine V1.
         versions=">=0.11",
         metrics=("vllm:num_preemptions_total", "vllm:request_success_total", "vllm:kv_cache_usage_perc"),
     ),

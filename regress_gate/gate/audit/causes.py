@@ -36,7 +36,7 @@ from regress_gate.vllm import release_tables
 QUEUE, PREFILL, DECODE = "queue", "prefill", "decode"
 _PHASES = {QUEUE: "waiting", PREFILL: "prefill", DECODE: "decoding"}
 
-_ACTS_ON: Mapping[str, Mapping[str, float]] = {
+ACTS_ON: Mapping[str, Mapping[str, float]] = {
     "kv_cache_smaller": {QUEUE: 1.0, DECODE: 0.2},
     "preemptions": {DECODE: 1.0, QUEUE: 0.5, PREFILL: 0.2},
     "graphs_smaller": {DECODE: 1.0},
@@ -49,7 +49,12 @@ _ACTS_ON: Mapping[str, Mapping[str, float]] = {
     "drafts_rejected": {DECODE: 1.0},
     "moe_untuned": {PREFILL: 0.8, DECODE: 0.8},
     "fp8_untuned": {PREFILL: 0.8, DECODE: 0.8},
+    "int8_untuned": {PREFILL: 0.8, DECODE: 0.8},
     "ssm_untuned": {PREFILL: 0.8, DECODE: 0.8},
+    "lora_untuned": {PREFILL: 0.5, DECODE: 0.5},
+    "sampler_fallback": {DECODE: 0.6},
+    "graphs_capped": {DECODE: 0.8},
+    "hybrid_cache_off": {QUEUE: 0.8, DECODE: 0.2},
     "deep_gemm_off": {PREFILL: 0.8, DECODE: 0.6},
     "backend_changed:attention": {PREFILL: 0.7, DECODE: 0.7},
     "backend_changed:attention_mla_prefill": {PREFILL: 0.9},
@@ -194,7 +199,7 @@ def _acts_on(change: ServerChange) -> Mapping[str, float]:
     if change.finding.id.startswith("library_changed:"):
         return _OTHER_LIBRARY
     id_ = change.finding.id.replace("argument_changed:", "setting_changed:")
-    return _ACTS_ON.get(id_, _OTHER_ARGUMENT if id_ != change.finding.id else _OTHER_SETTING)
+    return ACTS_ON.get(id_, _OTHER_ARGUMENT if id_ != change.finding.id else _OTHER_SETTING)
 
 
 def _directness(change: ServerChange, scenario: str, servers: tuple[ServerSide, ServerSide]) -> tuple[float, list[str]]:

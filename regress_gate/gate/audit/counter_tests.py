@@ -26,6 +26,7 @@ from regress_gate.model.result import (
 )
 from regress_gate.model.run import Run
 from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.version import Version
 from regress_gate.stats.design import FIRST_ANALYSIS
 from regress_gate.text import plural
 
@@ -96,16 +97,36 @@ def next_counter_test(explanations: Sequence[ExplanationOut]) -> CounterTestOut 
 
 
 def count_counter_tests(explanations: Sequence[ExplanationOut]) -> int:
-    """Those that differ in what they set, of all explanations."""
+    """Those that differ in what they set, of all explanations. One of dependencies may be made the other way around,
+    too."""
     tests = [cause.counter_test for one in explanations for cause in one.observed if cause.counter_test is not None]
-    return sum(not any(_is_same(test, other) for other in tests[:at]) for at, test in enumerate(tests))
+    different = [test for at, test in enumerate(tests) if not any(_is_same(test, other) for other in tests[:at])]
+    return sum(2 if test.packages else 1 for test in different)
+
+
+def other_way_around(test: CounterTestOut, baseline: Version, libraries: Mapping[str, str]) -> CounterTestOut | None:
+    """The baseline with the candidate's dependencies, for where the candidate does not run with those of the baseline.
+
+    `libraries` are the candidate's. None for a test without dependencies, and for one that is of the baseline already.
+    """
+    if test.side == "baseline" or not test.packages or not test.packages.keys() <= libraries.keys():
+        return None
+    packages = {name: libraries[name] for name in test.packages}
+    words = " and ".join(f"{name} {number}" for name, number in packages.items())
+    return test.model_copy(update={"side": "baseline", "text": f"{baseline} with {words}", "packages": packages})
 
 
 def with_counter_test(
-    explanations: Sequence[ExplanationOut], test: CounterTestOut, measured: CounterTestMeasurement
+    explanations: Sequence[ExplanationOut],
+    test: CounterTestOut,
+    measured: CounterTestMeasurement,
+    instead: CounterTestOut | None = None,
 ) -> list[ExplanationOut]:
-    """The explanations with what the counter-test shows of each. A cause that it confirms comes first."""
-    return [_with_outcome(one, test, measured) for one in explanations]
+    """The explanations with what the counter-test shows of each. A cause that it confirms comes first.
+
+    `instead` takes the place of a counter-test that could not be measured, whose failure becomes evidence.
+    """
+    return [_with_outcome(one, test, measured, instead) for one in explanations]
 
 
 def is_settled(explanations: Sequence[ExplanationOut], test: CounterTestOut) -> bool:
@@ -120,7 +141,7 @@ def is_settled(explanations: Sequence[ExplanationOut], test: CounterTestOut) -> 
 
 
 def _with_outcome(
-    explanation: ExplanationOut, test: CounterTestOut, measured: CounterTestMeasurement
+    explanation: ExplanationOut, test: CounterTestOut, measured: CounterTestMeasurement, instead: CounterTestOut | None
 ) -> ExplanationOut:
     confirmed: list[ObservedCauseOut] = []
     others: list[ObservedCauseOut] = []
@@ -128,6 +149,10 @@ def _with_outcome(
         own = cause.counter_test
         if own is None or not _is_same(own, test):
             others.append(cause)
+            continue
+        if measured.failure is not None and instead is not None:
+            evidence = [*cause.evidence, f"{own.text} could not be measured: {measured.failure}"]
+            others.append(cause.model_copy(update={"counter_test": instead, "evidence": evidence}))
             continue
         # A series that was not measured of all three servers shows nothing.
         names = [

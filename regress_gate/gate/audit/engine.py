@@ -8,12 +8,13 @@ from fnmatch import fnmatchcase
 from packaging.specifiers import SpecifierSet
 
 from regress_gate.gate.audit import cache, graphs, kernels, parallelism, scheduling, settings
-from regress_gate.gate.audit.observations import NEEDS_VERSION, MissingFact, Observations
+from regress_gate.gate.audit.observations import NEEDS_KNOWN_RELEASE, NEEDS_VERSION, MissingFact, Observations
 from regress_gate.gate.audit.rule import Answer, Outcome, Rule, RuleResult, not_applicable
 from regress_gate.gate.reasons import WaiverBook, exit_code
 from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import Decision, DeploymentOut, WaiverOut
 from regress_gate.model.version import Version
+from regress_gate.vllm.log_signals import RELEASES
 
 RULES: tuple[Rule, ...] = (
     *cache.RULES,
@@ -40,10 +41,14 @@ def answer(rule: Rule, seen: Observations) -> Outcome:
         outcome = rule.check(seen)
     except MissingFact as missing:
         return Outcome(Answer.CANNOT_TELL, missing.why, needs=missing.needs)
-    if outcome.answer is Answer.CLEAR and rule.versions and number is None and rule.signals:
-        return Outcome(
-            Answer.CANNOT_TELL, "an unknown release may not print what this rule reads", needs=(NEEDS_VERSION,)
-        )
+    if outcome.answer is not Answer.CLEAR or not rule.signals:
+        return outcome
+    if rule.versions and number is None:
+        why = "an unknown release may not print what this rule reads"
+        return Outcome(Answer.CANNOT_TELL, why, needs=(NEEDS_VERSION,))
+    if number is not None and not outcome.evidence and not seen.is_release(RELEASES):
+        why = f"what vLLM {number} prints is not known: that a line is missing says nothing"
+        return Outcome(Answer.CANNOT_TELL, why, needs=(NEEDS_KNOWN_RELEASE,))
     return outcome
 
 

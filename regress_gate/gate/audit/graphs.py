@@ -1,7 +1,5 @@
 """Rules on CUDA graphs and compilation."""
 
-from packaging.specifiers import SpecifierSet
-
 from regress_gate.gate.audit.observations import (
     NEEDS_LOG,
     NEEDS_SECOND_START,
@@ -25,6 +23,7 @@ _LARGER_LIMIT_SINCE = ">=0.28"
 _LARGE_BLACKWELL = frozenset({"sm_100", "sm_103"})
 _LONG_COMPILATION = 10.0
 """Seconds."""
+_FEWER_GRAPHS = ("graph_mode_overridden", "capture_skipped", "encoder_capture_skipped")
 _NO_GRAPHS = ("cpu", "tpu")
 """Platforms whose servers have no graphs to lose."""
 
@@ -54,7 +53,7 @@ def _overridden(seen: Observations) -> Outcome:
         return fires(
             "the launch line switches the graphs off", argument_evidence("compilation_config.cudagraph_mode", mode)
         )
-    if lines := seen.lines("graph_mode_overridden", "capture_skipped"):
+    if lines := seen.lines(*_FEWER_GRAPHS):
         return fires("vLLM captures fewer graphs than were asked for; its line says why", *log_evidence(lines))
     return clear("vLLM did not change the mode of the graphs")
 
@@ -84,7 +83,7 @@ def _default_largest(seen: Observations) -> tuple[int, Evidence]:
     if seen.version is None or seen.version.number is None:
         raise MissingFact("the version of vLLM, and so its default, is not known", NEEDS_VERSION)
     limit = _LIMIT
-    if seen.platform() == "cuda" and SpecifierSet(_LARGER_LIMIT_SINCE).contains(seen.version.number, prereleases=True):
+    if seen.platform() == "cuda" and seen.is_release(_LARGER_LIMIT_SINCE):
         limit = _LIMIT_OF_LARGE_BLACKWELL if seen.gpu_level() in _LARGE_BLACKWELL else _LIMIT
     return limit, Evidence("argument", f"the sizes are not set; vLLM {seen.version} captures at most {limit}")
 
@@ -128,19 +127,12 @@ def _cold_compilation(seen: Observations) -> Outcome:
         return fires("the cache of compiled graphs is switched off", variable)
     if hits := seen.lines("compile_cache_hit"):
         return clear("compiled graphs were loaded from the cache", *log_evidence(hits, 1))
-    long = [line for line in seen.lines("compiled") if _seconds(line.groups[0]) > _LONG_COMPILATION]
+    long = [line for line in seen.lines("compiled") if float(line.groups[0]) > _LONG_COMPILATION]
     if long and seen.log is not None and not seen.log.compiled_before:
         raise MissingFact("this start compiled all graphs, as the first one has to", NEEDS_SECOND_START)
     if long:
         return fires("this start compiled all graphs anew, and an earlier one had them", *log_evidence(long))
     return clear("this start compiled nothing for long")
-
-
-def _seconds(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:  # a number with two points
-        return 0.0
 
 
 RULES: tuple[Rule, ...] = (
@@ -151,7 +143,7 @@ RULES: tuple[Rule, ...] = (
         why="Every kernel is started by the CPU one by one, and nothing is fused: decoding of small batches is often "
         "bound by the CPU.",
         remedy="leave --enforce-eager out; to save start-up time or memory only, capture fewer sizes "
-        "(--cudagraph-capture-sizes)",
+        "(cudagraph_capture_sizes in --compilation-config)",
         cost="start-up time and some GiB of memory",
         url=_GRAPHS,
         check=_eager,
@@ -167,7 +159,7 @@ RULES: tuple[Rule, ...] = (
         cost="what the incompatible feature gives",
         url=_GRAPHS,
         check=_overridden,
-        signals=("graph_mode_overridden", "capture_skipped"),
+        signals=_FEWER_GRAPHS,
     ),
     Rule(
         id="CG003",

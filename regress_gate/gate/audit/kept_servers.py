@@ -65,6 +65,10 @@ class TrialMetrics:
             _missing(f"what is kept of {name} is the sum of {self.engines} engines")
         return max(self._values(name, f"{_READ.get(name)}_max"))
 
+    def most(self, *names: str) -> float:
+        """Of each gauge the largest sum over all engines is kept."""
+        return sum(max(self._values(name, f"{_READ.get(name)}_max")) for name in names)
+
     def earlier(self, name: str) -> float | None:  # noqa: ARG002 - the first reading is not kept
         return None
 
@@ -128,6 +132,14 @@ def _texts(value: object) -> dict[str, str]:
 def _log_of(server: Mapping[str, Any], start: StartLog, *, compiled_before: bool) -> ServerLog | None:
     """With the lines of the signals, and whether they are all. Of runs that an older tool made, some lines of the start
     are kept: what is among them was printed, and of what is not nothing is known."""
+    if (found := kept_signals(server)) is None:
+        return None
+    has_start = isinstance(server.get("signals"), Mapping)
+    return ServerLog("start log", has_start, found, None, start, compiled_before)
+
+
+def kept_signals(server: Mapping[str, Any]) -> dict[str, tuple[LogLine, ...]] | None:
+    """The lines of each signal that are kept of the start log of a server; None: no line was kept."""
     signals, lines = server.get("signals"), server.get("lines")
     kept: list[tuple[int | None, str]] = []
     if isinstance(signals, Mapping):
@@ -143,5 +155,4 @@ def _log_of(server: Mapping[str, Any], start: StartLog, *, compiled_before: bool
     for number, text in kept[:_MOST_LINES]:
         for name, groups in match_signals(text).items():
             matches.setdefault(name, []).append(LogLine(number or 0, text, groups))
-    found = {name: tuple(dict.fromkeys(found)) for name, found in matches.items()}
-    return ServerLog("start log", isinstance(signals, Mapping), found, None, start, compiled_before)
+    return {name: tuple(dict.fromkeys(found)) for name, found in matches.items()}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
+from packaging.specifiers import SpecifierSet
 from prometheus_client.parser import text_string_to_metric_families
 
 from regress_gate.errors import InputError
@@ -34,6 +35,7 @@ NEEDS_LINE = "--serve-command LINE or --deployment FILE"
 NEEDS_ENVIRONMENT = "--deployment FILE that sets the whole environment, or --env"
 NEEDS_ACCELERATOR = "--accelerator NAME"
 NEEDS_VERSION = "VERSION, the vLLM that runs"
+NEEDS_KNOWN_RELEASE = "a regress-gate that knows this release (`audit` knows 0.11 to 0.33)"
 NEEDS_CONCURRENCY = "--concurrency N, the requests that you send at once"
 NEEDS_TARGETS = "--ttft-target and --itl-target"
 
@@ -126,6 +128,10 @@ class LoadMetrics(Protocol):
         """Over all engines and all times at which it was read."""
         ...
 
+    def most(self, *names: str) -> float:
+        """The sum of these gauges over all engines, at the time at which it was largest."""
+        ...
+
     def earlier(self, name: str) -> float | None:
         """The gauge at the beginning; None: not known."""
         ...
@@ -135,7 +141,7 @@ class LoadMetrics(Protocol):
         ...
 
     def label(self, name: str, key: str) -> str | None:
-        """Of an information metric such as `vllm:cache_config_info`."""
+        """Of an information metric such as `vllm:lora_requests_info`, as it was last."""
         ...
 
     def evidence(self, text: str) -> Evidence:
@@ -178,6 +184,14 @@ class MetricsWindow:
             raise MissingFact(f"/metrics has no {name}", NEEDS_METRICS)
         return max(values)
 
+    def most(self, *names: str) -> float:
+        """The sum of these gauges over all engines, in the scrape in which it is larger."""
+        scrapes = [self.last, *([self.first] if self.first else [])]
+        totals = [[scrape.total(name) for name in names] for scrape in scrapes]
+        if not any(value is not None for total in totals for value in total):
+            raise MissingFact(f"/metrics has no {names[0]}", NEEDS_METRICS)
+        return max(sum(value or 0.0 for value in total) for total in totals)
+
     def earlier(self, name: str) -> float | None:
         return None if self.first is None else self.first.total(name)
 
@@ -193,8 +207,14 @@ class MetricsWindow:
         return after - (before or 0.0)
 
     def label(self, name: str, key: str) -> str | None:
-        """Of an information metric such as `vllm:cache_config_info`."""
-        return next((labels[key] for labels, _ in self.last.samples.get(name, ()) if labels.get(key)), None)
+        """Of an information metric. Label sets of the past stay on the page; the value is the time at which one was
+        written, so that of each engine the largest is the one that holds."""
+        newest: dict[str, tuple[float, Mapping[str, str]]] = {}
+        for labels, value in self.last.samples.get(name, ()):
+            engine = labels.get("engine", "")
+            if engine not in newest or value > newest[engine][0]:
+                newest[engine] = value, labels
+        return next((labels[key] for _, labels in newest.values() if labels.get(key)), None)
 
     def evidence(self, text: str) -> Evidence:
         window = "" if self.first is None else " between both scrapes"
@@ -305,6 +325,11 @@ class Observations:
     def level(self) -> str | None:
         """`sm_90`, `gfx942`."""
         return self.facts.gpu_arch
+
+    def is_release(self, versions: str) -> bool:
+        """Whether the release is known, and among these (a PEP 440 specifier)."""
+        number = None if self.version is None else self.version.number
+        return number is not None and SpecifierSet(versions).contains(number, prereleases=True)
 
     def platform(self) -> str:
         if self.facts.platform is None:

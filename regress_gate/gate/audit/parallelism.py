@@ -25,12 +25,11 @@ def _tensor_size(seen: Observations) -> int:
 
 def _no_custom_all_reduce(seen: Observations) -> Outcome:
     size = seen.arguments.get("tensor_parallel_size", 1)
+    if seen.arguments.get("disable_custom_all_reduce") is True and isinstance(size, int) and size > 1:
+        given = argument_evidence("disable_custom_all_reduce", "")
+        return fires("the launch line switches vLLM's own all-reduce off", given)
     if lines := seen.lines("no_custom_all_reduce"):
         return fires("vLLM cannot use its own all-reduce between these accelerators", *log_evidence(lines))
-    if seen.arguments.get("disable_custom_all_reduce") is True and isinstance(size, int) and size > 1:
-        return fires(
-            "the launch line switches vLLM's own all-reduce off", argument_evidence("disable_custom_all_reduce", "")
-        )
     return clear("vLLM did not switch it off")
 
 

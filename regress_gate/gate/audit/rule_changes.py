@@ -23,12 +23,17 @@ _ASKED = [rule for rule in RULES if rule.id != "ARG001"]
 SAID_BY: Mapping[str, str] = {
     "moe_untuned": "MOE001",
     "fp8_untuned": "FP8001",
+    "int8_untuned": "INT8001",
     "ssm_untuned": "SSM001",
+    "lora_untuned": "LORA002",
     "async_scheduling_off": "SCHED002",
     "custom_allreduce_off": "TP001",
     "deep_gemm_off": "DG002",
     "graphs_skipped": "CG002",
+    "sampler_fallback": "SAMP001",
     "graphs_overridden": "CG002",
+    "graphs_capped": "CG004",
+    "hybrid_cache_off": "KV005",
     "prefix_caching_off": "PC001",
     "preemptions": "KV003",
 }

@@ -7,14 +7,17 @@ A difference counts where it is larger than the servers of one side differ among
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import sqrt
 from statistics import mean, stdev
 from typing import Any
 
+from regress_gate.gate.audit.kept_servers import kept_signals
 from regress_gate.gate.config_changes import LOCATION_ARGUMENTS, NOT_COMPARED, resolved_changes
 from regress_gate.model.result import AuditEffect, AuditFindingOut
 from regress_gate.model.run import Run
 from regress_gate.text import clip, plural
+from regress_gate.vllm.log_signals import LogLine
 
 SMALLER_BY = 0.03
 """Relative loss of KV cache from which it is told: profiling alone moves it by less."""
@@ -24,18 +27,23 @@ _SPREADS = 3.0
 """Standard errors by which a difference must exceed what server starts of one version differ by."""
 _LINE_LENGTH = 200
 
-UNTUNED = {
-    "moe_untuned": "Using default MoE config.",
-    "fp8_untuned": "Using default W8A8 Block FP8 kernel config.",
-    "ssm_untuned": "Using default Mamba SSU config.",
-    "async_scheduling_off": "Async scheduling will be disabled",
-    "custom_allreduce_off": "Custom allreduce is disabled",
-    "deep_gemm_off": "Auto-disabled DeepGemm",
-    "graphs_skipped": "Skipping CUDA graph capture",
-    "graphs_overridden": "Overriding cudagraph_mode",
-    "prefix_caching_off": "Disabling prefix caching",
+LINES: Mapping[str, tuple[str, ...]] = {
+    "moe_untuned": ("moe_default",),
+    "fp8_untuned": ("block_fp8_default",),
+    "int8_untuned": ("block_int8_default",),
+    "ssm_untuned": ("mamba_default",),
+    "lora_untuned": ("lora_default",),
+    "async_scheduling_off": ("async_off", "custom_scheduler"),
+    "custom_allreduce_off": ("no_custom_all_reduce",),
+    "deep_gemm_off": ("deep_gemm_off",),
+    "sampler_fallback": ("sampler_fallback",),
+    "graphs_skipped": ("capture_skipped", "encoder_capture_skipped"),
+    "graphs_overridden": ("graph_mode_overridden",),
+    "graphs_capped": ("capture_capped",),
+    "hybrid_cache_off": ("hybrid_cache_off", "chunked_local_off"),
+    "prefix_caching_off": ("prefix_cache_off",),
 }
-"""By finding: how the line begins, or what it contains, in all releases since 0.11 that print it."""
+"""By finding: the signals of the start log that say it, by their names in `log_signals`."""
 
 
 _FAMILIES = {
@@ -61,7 +69,7 @@ class Measured:
         return stdev(self.values) / sqrt(len(self.values)) if len(self.values) > 1 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServerSide:
     """What is kept of the servers of one version. Only runs that count."""
 
@@ -76,19 +84,22 @@ class ServerSide:
         values = [float(value) for server in self.servers if isinstance(value := server.get(name), int | float)]
         return Measured(tuple(values)) if values else None
 
-    def lines(self, text: str) -> list[str]:
-        """A line of the start log that contains the text, of each server that printed it."""
+    @cached_property
+    def signals(self) -> list[Mapping[str, tuple[LogLine, ...]] | None]:
+        """Of each server the lines of its start log; None: no line was kept."""
+        return [kept_signals(server) for server in self.servers]
+
+    def lines(self, *signals: str) -> list[str]:
+        """The first line of these signals, of each server that printed one."""
         found = []
-        for server in self.servers:
-            lines = server.get("lines")
-            line = next((line for line in lines if text in str(line)), None) if isinstance(lines, list) else None
-            if line is not None:
-                found.append(str(line))
+        for kept in self.signals:
+            lines = [line.text for name in signals for line in (kept or {}).get(name, ())]
+            found += lines[:1]
         return found
 
     @property
     def has_lines(self) -> bool:
-        return bool(self.servers) and all("lines" in server for server in self.servers)
+        return bool(self.signals) and None not in self.signals
 
     def per(self, name: str, other: str, scenario: str | None = None) -> Measured | None:
         """A counter divided by another, of a scenario or all; runs without both are left out."""
@@ -254,7 +265,7 @@ def _libraries(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
     """
     if any(run.place is None or run.place.way != "venv" for side in (before, after) for run in side.runs):
         return
-    had, has = (_shared_libraries(side.runs) for side in (before, after))
+    had, has = (shared_libraries(side.runs) for side in (before, after))
     changed = {name: (had[name], has[name]) for name in sorted(had.keys() & has.keys()) if had[name] != has[name]}
     families: dict[str, list[str]] = {}
     for name in changed:
@@ -276,7 +287,7 @@ def _libraries(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
         yield ServerChange(finding, packages)
 
 
-def _shared_libraries(runs: Sequence[Run]) -> dict[str, str]:
+def shared_libraries(runs: Sequence[Run]) -> dict[str, str]:
     """Those that all runs have alike, without the local part of their versions: the variant brings its own."""
     first = runs[0].libraries if runs else {}
     same = {name: text for name, text in first.items() if all(run.libraries.get(name) == text for run in runs)}
@@ -287,8 +298,8 @@ def _lines(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
     """Warnings of the start. A side of which no lines were kept says nothing."""
     if not (before.has_lines and after.has_lines):
         return
-    for name, text in UNTUNED.items():
-        had, has = before.lines(text), after.lines(text)
+    for name, signals in LINES.items():
+        had, has = before.lines(*signals), after.lines(*signals)
         if not had and not has:
             continue
         effect = AuditEffect.CARRIED if had and has else AuditEffect.NEW if has else AuditEffect.RESOLVED

@@ -1,6 +1,6 @@
 """Rules on variables, flags, and features that need settings: FP8, drafts, adapters, pictures."""
 
-from regress_gate.gate.audit.kernels import logged
+from regress_gate.gate.audit.kernels import missing_adapter_configuration
 from regress_gate.gate.audit.observations import (
     NEEDS_ENVIRONMENT,
     NEEDS_LINE,
@@ -269,9 +269,7 @@ RULES: tuple[Rule, ...] = (
         remedy="tune with benchmarks/kernels/benchmark_lora.py and set VLLM_TUNED_CONFIG_FOLDER",
         cost="hours on the accelerator, once",
         url="https://github.com/vllm-project/vllm/tree/main/vllm/lora/ops/triton_ops",
-        check=logged(
-            "lora_default", "vLLM found no tuned configuration for the adapters", "vLLM did not say that it lacks one"
-        ),
+        check=missing_adapter_configuration,
         versions=">=0.11.1",
         signals=("lora_default",),
     ),
@@ -282,7 +280,7 @@ RULES: tuple[Rule, ...] = (
         why="vLLM reserves memory for the largest prompt with pictures that it may get; a server of text "
         "alone reserves it "
         "for nothing.",
-        remedy="set --limit-mm-per-prompt to what you send, or --language-model-only for text alone",
+        remedy="set --limit-mm-per-prompt to what you send, to 0 of each kind for text alone",
         cost="requests with more pictures are refused",
         url="https://docs.vllm.ai/en/latest/configuration/conserving_memory.html",
         check=_multimodal_limits,

@@ -8,6 +8,7 @@ import pytest
 from regress_gate.app import attribution, experiment
 from regress_gate.bench.experiment.experiment_plan import ExperimentPlan
 from regress_gate.bench.experiment.experiment_runner import find_plan_runs
+from regress_gate.errors import InputError
 from regress_gate.store.repository import find_store
 from tests.cli.measuring.test_causes import SUITE, USUAL
 from tests.cli.measuring.test_interrupted import read_until
@@ -120,29 +121,57 @@ def test_a_killed_counter_test_goes_on_with_what_it_lacks(lab):
     assert len({experiment for experiment, _, _ in places}) == 1
 
 
-def test_a_dependency_is_tested_in_an_environment_that_has_the_old_one(lab, monkeypatch):
+@pytest.fixture
+def installed(lab, monkeypatch):
+    """Versions with another torch each, of which `fails` says whether one can be installed in another."""
     lab.behave({"0.19.1": ["--ttft=0.04"]}, usual=STEADY)
     variables = write_behaviour(lab.gate.directory, {"0.19.0": STEADY, "0.19.1": [*STEADY, "--ttft=0.04"]})
 
-    class Installed(FakeProvisioner):
-        def __init__(self, packages):
-            super().__init__(variables)
-            self.packages = packages or {}
+    def install(fails):
+        class Installed(FakeProvisioner):
+            def __init__(self, packages):
+                super().__init__(variables)
+                self.packages = packages or {}
 
-        def provision(self, version, *, progress=None):
-            environment = super().provision(version, progress=progress)
-            built = {"torch": "2.9.1" if str(version) == "0.19.0" else "2.10.0"}
-            environment.libraries = {**built, **self.packages}
-            return environment
+            def provision(self, version, *, progress=None):
+                if self.packages and str(version) in fails:
+                    raise InputError(f"{version} cannot be installed with {self.packages}")
+                environment = super().provision(version, progress=progress)
+                built = {"torch": "2.9.1" if str(version) == "0.19.0" else "2.10.0"}
+                environment.libraries = {**built, **self.packages}
+                return environment
 
-    monkeypatch.setattr(experiment, "make_provisioner", lambda *_, packages=None, **__: Installed(packages))
-    given = ("--runs", 3, "--suite", lab.suite, "--testbed", "lab", "--format", "json")
-    result = lab.gate("compare", "0.19.0", "0.19.1", "--measure", "--attribute", *given).json
-    tests = [cause["counter_test"] for one in result["explanations"] for cause in one["observed"]]
-    (tested, *_) = [test for test in tests if test]
+        monkeypatch.setattr(experiment, "make_provisioner", lambda *_, packages=None, **__: Installed(packages))
+        given = ("--runs", 3, "--suite", lab.suite, "--testbed", "lab", "--format", "json")
+        result = lab.gate("compare", "0.19.0", "0.19.1", "--measure", "--attribute", *given).json
+        return next(cause for one in result["explanations"] for cause in one["observed"] if cause["counter_test"])
+
+    return install
+
+
+def test_a_dependency_is_tested_in_an_environment_that_has_the_old_one(lab, installed):
+    tested = installed(fails=())["counter_test"]
     assert (tested["packages"], tested["outcome"]) == ({"torch": "2.9.1"}, "does_not_restore")
     found = {(run.place.side, run.libraries["torch"]) for run in counter_runs(lab)}
     assert found == {("baseline", "2.9.1"), ("candidate", "2.10.0"), ("counter_test", "2.9.1")}
+
+
+def test_where_the_candidate_does_not_run_with_the_old_dependency_the_baseline_has_the_new_one(lab, installed):
+    cause = installed(fails=("0.19.1",))
+    tested = cause["counter_test"]
+    assert (tested["side"], tested["text"], tested["outcome"]) == (
+        "baseline",
+        "0.19.0 with torch 2.10.0",
+        "does_not_restore",
+    )
+    assert cause["evidence"][-1].startswith("0.19.1 with torch 2.9.1 could not be measured: ")
+    found = {(run.place.side, run.libraries["torch"]) for run in counter_runs(lab)}
+    assert found == {("baseline", "2.9.1"), ("candidate", "2.10.0"), ("counter_test", "2.10.0")}
+
+
+def test_a_dependency_that_neither_version_runs_with_confirms_nothing(installed):
+    tested = installed(fails=("0.19.0", "0.19.1"))["counter_test"]
+    assert (tested["side"], tested["outcome"]) == ("baseline", "failed")
 
 
 def test_a_counter_test_that_the_budget_has_no_time_for_is_not_begun(lab, monkeypatch):

@@ -57,6 +57,54 @@ def test_an_unknown_release_may_not_print_what_a_rule_reads() -> None:
     assert answer(rule, observed(None)).needs == ("VERSION, the vLLM that runs",)
 
 
+@pytest.mark.parametrize("version", ["0.10.0", "0.34.0", "0.35.0rc1"])
+def test_of_a_release_whose_lines_are_not_known_a_missing_line_says_nothing(version: str) -> None:
+    clean = observed(version, log=a_log(version=version), engine_args={"enforce_eager": False}, complete=False)
+    of_lines = [one for one in run_rules(clean) if one.rule.signals and one.outcome.answer is Answer.CLEAR]
+    assert [one.rule.id for one in of_lines if not one.outcome.evidence] == []
+    assert ask("CG002", clean).needs == ("a regress-gate that knows this release (`audit` knows 0.11 to 0.33)",)
+    assert ask("MOE001", observed(version, log=a_log(UNTUNED, version=version))).answer is Answer.FIRES
+    tuned = a_log("Using configuration from /x.json for MoE layer.", version=version)
+    assert ask("MOE001", observed(version, log=tuned)).answer is Answer.CLEAR
+
+
+SHAPES = "config. Performance might be sub-optimal! Config file not found at /x/"
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "said"),
+    [
+        (
+            "MOE001",
+            f"Using default MoE {SHAPES}E=8,N=7168,device_name=NVIDIA_H200,dtype=int8_w8a16.json",
+            ["(E=8, N=7168, dtype=int8_w8a16)", "--model my/model --tp-size 4 --dtype int8_w8a16 --tune"],
+        ),
+        (
+            "FP8001",
+            f"Using default W8A8 Block FP8 kernel {SHAPES}N=1536,K=7168,dtype=fp8_w8a8,block_shape=[128,64].json",
+            ["for my/model ", "N=1536, K=7168", "--tp-size 4 --input-type fp8 --block-n 128 --block-k 64"],
+        ),
+        (
+            "SSM001",
+            f"Using default Mamba SSU {SHAPES}headdim=64,dstate=256,device_name=NVIDIA_H200,cache_dtype=float32.json",
+            ["for my/model ", "headdim=64, dstate=256", "cache_dtype=float32", "--dstate 256 --save-configs"],
+        ),
+        (
+            "LORA002",
+            "Using default LoRA kernel configs",
+            ["model_bench --models my/model --tp-sizes 4 --lora-ranks 32 --num-loras 8"],
+        ),
+    ],
+)
+def test_a_tuning_command_is_for_this_model_and_the_matrices_of_the_line(rule: str, line: str, said: list[str]) -> None:
+    args = {"tensor_parallel_size": 4, "max_lora_rank": 32, "max_loras": 8}
+    outcome = ask(rule, observed(log=a_log(line), model="my/model", accelerator="H200", engine_args=args))
+    assert outcome.answer is Answer.FIRES
+    assert "on H200" in outcome.remedy
+    for part in said:
+        assert part in outcome.remedy
+
+
 @pytest.mark.parametrize(
     ("severity", "block", "expected"),
     [

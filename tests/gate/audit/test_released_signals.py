@@ -4,6 +4,7 @@ What a release prints and creates is read by `.ci/signals.py`. A rule that claim
 metric fails here, and so does one that leaves out a release which has the line.
 """
 
+import re
 from collections.abc import Collection
 from functools import cache
 
@@ -13,7 +14,9 @@ from packaging.version import Version
 
 from regress_gate.gate.audit.engine import RULES
 from regress_gate.gate.audit.rule import Rule
-from regress_gate.vllm.log_signals import SIGNALS, match_signals, scan_log
+from regress_gate.model.version import Version as Release
+from regress_gate.vllm import release_tables
+from regress_gate.vllm.log_signals import RELEASES, SIGNALS, match_signals, scan_log
 from tests.factories.released_signals import filled, line_names, metric_kind, printed_forms, releases
 
 FIRST = Version("0.11")
@@ -72,6 +75,53 @@ def has_sample(sample: str, release: str) -> bool:
             if name.endswith(suffix) and metric_kind(name.removesuffix(suffix), release) == kind:
                 return True
     return False
+
+
+NO_FINDINGS = {
+    "async_off": (
+        "Defaulting to mp-based distributed executor backend for async scheduling.",
+        "Disabling NCCL for DP synchronization when using async scheduling.",
+    ),
+    "graph_mode_overridden": (
+        # Full graphs, or a request for them.
+        "When compilation level is piecewise with empty splitting_ops, PIECEWISE cudagraph_mode will be",
+        "enable_attn_fusion is incompatible with piecewise cudagraph when use_inductor_graph_partition is off.",
+        "fuse_attn_quant is incompatible with piecewise cudagraph when use_inductor_graph_partition is off.",
+        "full_cuda_graph is deprecated, use cudagraph_mode=FULL instead.",
+        # What the launch line sets, and the rule reads there.
+        "use_cudagraph is deprecated, use cudagraph_mode=NONE instead.",
+        # Advice: the graphs are as they were set.
+        "Currently the eagle proposer only supports cudagraph_mode PIECEWISE,",
+        "MoRIIO READ mode is running with %s CUDA graphs",
+    ),
+}
+"""Lines with the phrase of a signal that do not say what it is for, by how they begin."""
+
+
+@pytest.mark.parametrize("name", sorted(SIGNALS.keys() & set(line_names())))
+def test_every_line_with_the_phrase_of_a_signal_is_read_or_known_to_be_no_finding(name: str) -> None:
+    forms = {form for release in AUDITED for form in printed_forms(name, release, ("info", "warning"))}
+    unread = [form for form in sorted(forms) if not matched_signals(form)]
+    assert [form for form in unread if not form.startswith(NO_FINDINGS.get(name, ()))] == []
+
+
+def test_the_releases_whose_lines_are_known_are_those_of_the_table() -> None:
+    last = Version(AUDITED[-1])
+    assert [release for release in releases() if SpecifierSet(RELEASES).contains(release)] == AUDITED
+    assert not SpecifierSet(RELEASES).contains(f"{last.major}.{last.minor + 1}.0")
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_each_release_of_a_rule_has_the_flags_and_variables_that_its_remedy_names(rule: Rule) -> None:
+    flags = [flag.removeprefix("no-").replace("-", "_") for flag in re.findall(r"--([a-z][a-z-]+)", rule.remedy)]
+    variables = re.findall(r"\bVLLM_[A-Z_]+", rule.remedy)
+    lacking = []
+    for release in claimed(rule.versions):
+        build = release_tables.build_config(Release.parse(release))
+        assert build is not None
+        known = {*build.arguments, *build.env}
+        lacking += [(release, name) for name in (*flags, *variables) if name not in known]
+    assert lacking == []
 
 
 PARTS = ("statistics_waiting", "statistics_deferred", "statistics_preemptions", "statistics_kv_cache")

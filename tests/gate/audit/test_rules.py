@@ -6,12 +6,15 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from regress_gate.gate.audit.engine import RULES
 from regress_gate.gate.audit.observations import Observations, Targets
 from regress_gate.gate.audit.rule import Answer
 from regress_gate.model.deployment import Deployment
 from tests.factories.audits import a_log, a_window, ask, observed, statistics_line
+from tests.factories.released_signals import releases
 
 FIRES, CLEAR, UNKNOWN, NOT_HERE = Answer.FIRES, Answer.CLEAR, Answer.CANNOT_TELL, Answer.NOT_APPLICABLE
 MIXTRAL = {
@@ -101,6 +104,15 @@ LOGGED = (
     "supported with the `ray`"),
     LoggedRule("SCHED002", ("0.24.0", "0.32.0"), "Async scheduling not supported with medusa-based "
     "speculative decoding and w"),
+    LoggedRule("SCHED002", ("0.11.1", "0.13.0"), "Async scheduling is not yet supported with speculative decoding or "
+    "pipeline_parallel_size > 1 and will be disabled."),
+    LoggedRule("SCHED002", ("0.14.0", "0.14.1"), "Async scheduling is not yet supported with "
+    "pipeline_parallel_size > 1 and will be disabled."),
+    LoggedRule("SCHED002", ("0.24.0", "0.33.0"), "Using custom scheduler class my.Scheduler. If you "
+    "have subclassed Scheduler instead of AsyncScheduler, you will see"),
+    LoggedRule("CG002", ("0.28.0", "0.33.0"), "Skipping encoder and decoder CUDA graph capture. To enable encoder"),
+    LoggedRule("CG002", ("0.17.0", "0.33.0"), "XPU Graph is not supported in the current PyTorch version, disabling "
+    "cudagraph_mode."),
     LoggedRule("CG001", ("0.19.1", "0.32.0"), "Enforce eager set, disabling torch.compile and CUDAGraphs. This is"),
     LoggedRule("CG002", ("0.19.1", "0.32.0"), "KV connector X requires PIECEWISE CUDA graph mode due to "
     "layerwise async "
@@ -125,13 +137,14 @@ def every_case() -> Iterator[Case]:
                 logged.rule, f"{version} clean log", observed(version, log=a_log(version=version), **fields), CLEAR
             )
     for version in ("0.19.1", "0.32.0"):
-        for group in (kernels, cache, scheduling, graphs, parallelism, settings):
+        for group in GROUPS:
             for rule, name, expected, fields in group(version):
                 yield Case(rule, f"{version} {name}", observed(version, **fields), expected)
     nothing = observed(None, deployment=Deployment())
     yield from (Case(rule.id, "nothing is known", nothing, UNKNOWN) for rule in RULES)
 
 
+CALM = {"vllm:kv_cache_usage_perc": 0.3}
 Row = tuple[str, str, Answer, dict[str, Any]]
 
 
@@ -151,6 +164,13 @@ def kernels(version: str) -> Iterator[Row]:
     yield "DG001", "switched off", CLEAR, {**experts, **off}
     yield "DG001", "Blackwell", NOT_HERE, {**experts, "accelerator": "B200"}
     chosen = a_log("Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'TRITON_ATTN']")
+    for backend in ("FLEX_ATTENTION", "flex_attention"):
+        yield "ATT001", f"{backend} by flag, no log", FIRES, args(attention_backend=backend)
+    read = FIRES if Version(version) < Version("0.15") else UNKNOWN
+    yield "ATT001", "by variable, no log", read, {"env": {"VLLM_ATTENTION_BACKEND": "TORCH_SDPA"}}
+    yield "ATT001", "no log", UNKNOWN, {"accelerator": "H200"}
+    fallback = FIRES if Version(version) >= Version("0.21") else NOT_HERE
+    yield "SAMP001", "by variable, no log", fallback, {"env": {"VLLM_USE_FLASHINFER_SAMPLER": "0"}}
     yield "ATT001", "fast", CLEAR, {"log": chosen, "accelerator": "H200"}
     yield "ATT001", "CPU", NOT_HERE, {"log": chosen, "accelerator": "cpu"}
 
@@ -180,7 +200,14 @@ def cache(version: str) -> Iterator[Row]:
     thrashing = a_log(*[statistics_line(usage=99.0, preemptions=3)] * 6, version=version)
     yield "KV003", "log", FIRES, {"log": thrashing}
     calm_log = a_log(*[statistics_line(usage=70.0)] * 6, version=version)
-    yield "KV003", "calm log", CLEAR, {"log": calm_log}
+    yield "KV003", "calm log", UNKNOWN if version == "0.11.0" else CLEAR, {"log": calm_log}
+    once = [statistics_line(usage=70.0)] * 300 + [statistics_line(usage=97.0, preemptions=1)]
+    yield "KV003", "once in an hour", UNKNOWN, {"log": a_log(*once, version=version)}
+    past = [statistics_line(usage=99.0, preemptions=3)] * 50 + [statistics_line(usage=70.0)] * 400
+    yield "KV003", "long ago", UNKNOWN if version == "0.11.0" else CLEAR, {"log": a_log(*past, version=version)}
+    yield "KV004", "metrics before the log", CLEAR, {"log": thrashing, "metrics": a_window({**busy, **CALM})}
+    yield "KV005", "flag, no log", FIRES, args(disable_hybrid_kv_cache_manager=True)
+    yield "KV005", "no log", UNKNOWN, {}
     yield "KV004", "log", FIRES, {"log": thrashing}
     yield "KV004", "calm log", CLEAR, {"log": calm_log}
     yield "KV004", "one scrape", FIRES, {"metrics": a_window(busy)}
@@ -219,6 +246,10 @@ def scheduling(version: str) -> Iterator[Row]:
         }
 
     yield "SCHED001", "one scrape", FIRES, {"metrics": a_window(gauges(8, 30, 0.2))}
+    yield "SCHED001", "one request at one moment", UNKNOWN, {"metrics": a_window(gauges(8, 1, 0.2))}
+    yield "SCHED001", "one request in both scrapes", FIRES, {"metrics": a_window(gauges(8, 1, 0.2), gauges(8, 1, 0.2))}
+    yield "SCHED001", "one request in one scrape", UNKNOWN, {"metrics": a_window(gauges(8, 1, 0.2), gauges(8, 0, 0.2))}
+    yield "SCHED001", "metrics before the log", CLEAR, {"log": waits, "metrics": a_window(gauges(8, 0, 0.2))}
     yield "SCHED001", "full cache", CLEAR, {"metrics": a_window(gauges(8, 30, 0.9))}
     yield "SCHED001", "empty queue", CLEAR, {"metrics": a_window(gauges(8, 0, 0.2))}
     yield "SCHED002", "flag", FIRES, args(async_scheduling=False)
@@ -239,9 +270,27 @@ def scheduling(version: str) -> Iterator[Row]:
     yield "SCHED003", "met", CLEAR, {**budget, **args(max_num_batched_tokens="16k"), "targets": met}
     yield "SCHED003", "no targets", UNKNOWN, budget
     yield "SCHED004", "held back", FIRES, {"metrics": a_window(gauges(8, 0, 0.2)), "targets": Targets(64)}
+    engines = {f'{name}{{engine="{n}"}}': value for n in range(4) for name, value in gauges(16, 0, 0.2).items()}
+    yield "SCHED004", "spread over engines", CLEAR, {"metrics": a_window(engines), "targets": Targets(64)}
+    yield "SCHED004", "too few in all engines", FIRES, {"metrics": a_window(engines), "targets": Targets(128)}
     yield "SCHED004", "all", CLEAR, {"metrics": a_window(gauges(50, 14, 0.2)), "targets": Targets(64)}
     yield "SCHED005", "queue", FIRES, {"metrics": a_window(latencies(2.0, 1.5), {})}
-    yield "SCHED005", "prefill", CLEAR, {"metrics": a_window(latencies(2.0, 0.1), {})}
+    slow_prefill = {"metrics": a_window(latencies(2.0, 0.05), {})}
+    yield "SCHED005", "prefill", CLEAR, slow_prefill
+    yield "SCHED005", "short", CLEAR, {"metrics": a_window(latencies(0.010, 0.006), {})}
+    yield "SCHED005", "target met", CLEAR, {"metrics": a_window(latencies(2.0, 1.5), {}), "targets": Targets(None, 3.0)}
+    yield "SCHED007", "prefill", FIRES, slow_prefill
+    yield (
+        "SCHED007",
+        "target missed",
+        FIRES,
+        {"metrics": a_window(latencies(0.6, 0.1), {}), "targets": Targets(None, 0.5)},
+    )
+    yield "SCHED007", "target met", CLEAR, {**slow_prefill, "targets": Targets(None, 3.0)}
+    yield "SCHED007", "short", CLEAR, {"metrics": a_window(latencies(0.6, 0.1), {})}
+    yield "SCHED007", "queue", CLEAR, {"metrics": a_window(latencies(2.0, 1.5), {})}
+    printed = a_log("Chunked prefill is enabled with max_num_batched_tokens=2048.", version=version)
+    yield "SCHED003", "by the log", FIRES, {**budget, "log": printed, "targets": Targets(None, 0.5, None)}
     full = a_window(gauges(16, 30, 0.2))
     yield "SCHED006", "reached", FIRES, {"metrics": full, **args(max_num_seqs=16)}
     yield "SCHED006", "not reached", CLEAR, {"metrics": full, **args(max_num_seqs=64)}
@@ -262,7 +311,7 @@ def graphs(version: str) -> Iterator[Row]:
             expected,
             {"metrics": running, "log": a_log(version=version, config=config)},
         )
-    large = "1024" if version == "0.32.0" else "512"
+    large = "1024" if Version(version) >= Version("0.28") else "512"
     for accelerator, most in (("H200", "512"), ("MI300X", "512"), ("B200", large)):
         for count in (512, 600, 1100):
             expected = FIRES if count > int(most) else CLEAR
@@ -290,6 +339,9 @@ def graphs(version: str) -> Iterator[Row]:
 
 def parallelism(version: str) -> Iterator[Row]:
     del version
+    no_all_reduce = args(disable_custom_all_reduce=True, tensor_parallel_size=8)
+    yield "TP001", "flag, no log", FIRES, no_all_reduce
+    yield "TP001", "no log", UNKNOWN, args(tensor_parallel_size=8)
     for size, expected in ((6, FIRES), (8, CLEAR), (1, CLEAR)):
         yield "TP002", f"{size}", expected, {"config": LLAMA, **args(tensor_parallel_size=size)}
     yield "TP002", "unknown model", UNKNOWN, args(tensor_parallel_size=6)
@@ -315,7 +367,6 @@ def parallelism(version: str) -> Iterator[Row]:
 
 
 def settings(version: str) -> Iterator[Row]:
-    del version
     yield "ENV001", "variable", FIRES, {"env": {"VLLM_USE_V2_TYPO": "1"}}
     yield "ENV001", "known variable", CLEAR, {"env": {"VLLM_LOGGING_LEVEL": "INFO"}}
     yield "ENV002", "P2P", FIRES, {"env": {"NCCL_P2P_DISABLE": "1"}}
@@ -325,7 +376,7 @@ def settings(version: str) -> Iterator[Row]:
     yield "ENV003", "none", CLEAR, {}
     yield "ARG001", "never known", FIRES, args(no_such_flag_at_all=7)
     yield "ARG001", "known", CLEAR, args(max_model_len=8192)
-    yield "ARG001", "swap space", FIRES, args(swap_space=4)
+    yield "ARG001", "swap space", FIRES if Version(version) >= Version("0.18") else CLEAR, args(swap_space=4)
     yield "FP8002", "A100", FIRES, {"quantization": "fp8", "accelerator": "A100"}
     yield "FP8002", "H200", CLEAR, {"quantization": "fp8", "accelerator": "H200"}
     yield "FP8002", "16 bits", NOT_HERE, {"quantization": "none", "accelerator": "A100"}
@@ -339,6 +390,10 @@ def settings(version: str) -> Iterator[Row]:
     for waiting, expected in (("b", FIRES), ("", CLEAR)):
         window = a_window({info.format(waiting): 1.0})
         yield "LORA001", f"waiting {waiting}", expected, {"metrics": window, **args(enable_lora=True)}
+    past = a_window({info.format("b"): 1.7e9, info.format(""): 1.8e9})
+    yield "LORA001", "waited once", CLEAR, {"metrics": past, **args(enable_lora=True)}
+    now = a_window({info.format(""): 1.7e9, info.format("b"): 1.8e9})
+    yield "LORA001", "waits now", FIRES, {"metrics": now, **args(enable_lora=True)}
     modules = args(enable_lora=True, lora_modules='["a=x", "b=y"]')
     yield "LORA001", "more adapters than slots", FIRES, modules
     yield "LORA001", "no adapters", NOT_HERE, {}
@@ -346,7 +401,21 @@ def settings(version: str) -> Iterator[Row]:
     yield "MM001", "limit", CLEAR, {"config": VISION, **args(limit_mm_per_prompt='{"image": 1}')}
 
 
+GROUPS = (kernels, cache, scheduling, graphs, parallelism, settings)
 CASES = list(every_case())
+
+
+@pytest.mark.parametrize("version", [one for one in releases() if Version(one) >= Version("0.11")])
+def test_a_rule_answers_alike_in_every_release(version: str) -> None:
+    rules = {rule.id: rule for rule in RULES}
+    others = {}
+    for group in GROUPS:
+        for rule, name, expected, fields in group(version):
+            in_range = SpecifierSet(rules[rule].versions).contains(version)
+            answer = ask(rule, observed(version, **fields)).answer
+            if answer is not (expected if in_range else NOT_HERE):
+                others[rule, name] = answer
+    assert others == {}
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.rule} {case.name}" for case in CASES])

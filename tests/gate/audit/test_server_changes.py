@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from regress_gate.gate.audit.server_changes import find_server_changes
+from regress_gate.gate.audit.causes import ACTS_ON
+from regress_gate.gate.audit.server_changes import LINES, find_server_changes
 from regress_gate.model.result import AuditEffect
 from regress_gate.model.run import BlockPosition
+from regress_gate.vllm.log_signals import SIGNALS
 from tests.factories.runs import make_run, make_trial
 
 
@@ -148,3 +150,35 @@ def test_runs_of_which_nothing_is_kept_have_no_findings() -> None:
 def test_values_of_a_strange_type_are_passed_over() -> None:
     strange = runs(kv_cache_tokens="many", max_capture_size=None, lines="no list", backends=3, config=[])
     assert findings(strange, strange) == {}
+
+
+LINES_OF_FINDINGS = {
+    "async_scheduling_off": (
+        "Async scheduling will be disabled because it is not supported with the `ray` executor.",
+        "Async scheduling not supported with medusa-based speculative decoding and will be disabled.",
+        "Async scheduling is disabled because the V1 model runner does not support it with pipeline parallelism.",
+        "Using custom scheduler class x.Y. If you have subclassed Scheduler instead of AsyncScheduler, you will see",
+    ),
+    "graphs_overridden": (
+        "CUDAGraphMode.FULL is not supported with FlashInfer backend (support: X); setting cudagraph_mode=PIECEWISE",
+        "Pooling models do not support full cudagraphs. Overriding cudagraph_mode to PIECEWISE.",
+    ),
+    "graphs_skipped": ("Skipping encoder and decoder CUDA graph capture. To enable encoder capture, ensure",),
+    "lora_untuned": ("Using default LoRA kernel configs",),
+    "hybrid_cache_off": ("Turning off hybrid kv cache manager because `--kv-transfer-config` is set.",),
+    "sampler_fallback": ("FlashInfer top-p/top-k sampling unavailable: no nvcc; falling back.",),
+}
+
+
+@pytest.mark.parametrize(
+    ("finding", "line"), [(name, line) for name, lines in LINES_OF_FINDINGS.items() for line in lines]
+)
+def test_every_wording_that_a_rule_reads_is_a_difference(finding, line) -> None:
+    candidate = runs(lines=[], signals={"any": [[5, line]]})
+    (found,) = findings(runs(lines=[], signals={}), candidate).values()
+    assert (found.id, found.effect) == (finding, "new")
+
+
+def test_every_finding_of_a_line_acts_on_a_part_of_a_request() -> None:
+    assert LINES.keys() <= ACTS_ON.keys()
+    assert {name for signals in LINES.values() for name in signals} <= SIGNALS.keys()
