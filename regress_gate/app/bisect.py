@@ -15,10 +15,12 @@ from statistics import fmean
 from regress_gate.app.bisect_rows import BuildFinder
 from regress_gate.app.check import check_version
 from regress_gate.app.experiment import find_unfinished, measure_task
+from regress_gate.app.fleet import open_fleet
 from regress_gate.app.measure_comparison import NotMeasuredError
 from regress_gate.app.measurement_task import MeasurementTask, make_task
 from regress_gate.app.settings import MeasurementAmount, ProgressReporter, Settings
 from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE, SINGLE, suite_digest
+from regress_gate.bench.fleet.fleet import Fleet
 from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.errors import InputError, RegressGateError
 from regress_gate.gate.sides import runs_that_count
@@ -76,6 +78,8 @@ class BisectRequest:
     """Search for what made it better."""
     releases_only: bool = False
     offline: bool = False
+    on: str | None = None
+    """The engine of a fleet, one host of which makes all runs; None: this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +120,13 @@ def bisect(settings: Settings, request: BisectRequest, progress: ProgressReporte
     Raises InputError for what cannot be searched and for a budget that will not do, the errors of what could not be
     measured otherwise. What was measured stays stored, and the next call goes on from there.
     """
+    with open_fleet(settings, request.on, progress, one_host=True) as fleet:
+        return _search_all(_begin(settings, request, progress, fleet=fleet), progress)
+
+
+def _search_all(search: _Search, progress: ProgressReporter) -> BisectReport:
+    settings, request = search.settings, search.request
     until = None if request.amount.budget is None else time.monotonic() + request.amount.budget
-    search = _begin(settings, request, progress)
     stages = [_search(search, until, progress)]
     notes: list[str] = []
     if stages[0].end is StageEnd.FOUND and search.kind == "releases" and not request.releases_only:
@@ -165,14 +174,20 @@ def _place_options(search: _Search) -> tuple[str, ...]:
 def _search_flags(search: _Search) -> tuple[str, ...]:
     """What a search of a part of the row is called with besides."""
     flags = {"--releases-only": search.request.releases_only, "--offline": search.request.offline}
-    return tuple(flag for flag, is_given in flags.items() if is_given)
+    on = () if search.request.on is None else ("--on", search.request.on)
+    return (*on, *(flag for flag, is_given in flags.items() if is_given))
 
 
 def _begin(
-    settings: Settings, request: BisectRequest, progress: ProgressReporter, *, plan_only: bool = False
+    settings: Settings,
+    request: BisectRequest,
+    progress: ProgressReporter,
+    *,
+    plan_only: bool = False,
+    fleet: Fleet | None = None,
 ) -> _Search:
     ends = {BASELINE: request.good, CANDIDATE: request.bad}
-    task = make_task(settings, ends, request.provisioning, plan_only=plan_only)
+    task = make_task(settings, ends, request.provisioning, plan_only=plan_only, fleet=fleet)
     good, bad = task.versions[BASELINE], task.versions[CANDIDATE]
     if good == bad:
         raise InputError("both ends are one version", todo="name the last good version and the first bad one")

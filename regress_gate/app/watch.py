@@ -19,6 +19,7 @@ from regress_gate.accelerators.registry import default_variant
 from regress_gate.app.check import check_version
 from regress_gate.app.compare import compare_stored, keep_comparison
 from regress_gate.app.diff_config import changed_configuration
+from regress_gate.app.fleet import open_fleet
 from regress_gate.app.history import SuiteOnTestbed
 from regress_gate.app.measure_comparison import NotMeasuredError, measure_comparison, plan_comparison
 from regress_gate.app.settings import DEFAULT_SUITE, MeasurementAmount, ProgressReporter, Settings
@@ -35,6 +36,7 @@ from regress_gate.app.watch_state import (
     unmeasured_alarms,
     watch_alarms,
 )
+from regress_gate.bench.fleet.fleet import Fleet
 from regress_gate.bench.machine.fingerprint import fingerprint
 from regress_gate.bench.provision.recipe import WHEEL_INDEX
 from regress_gate.errors import ExitCode, InputError, RegressGateError
@@ -73,6 +75,8 @@ class WatchRequest:
     check_only: bool = False
     """Known issues, changed flags and threads only: no GPU."""
     offline: bool = False
+    on: str | None = None
+    """The engine of a fleet, one host of which is the testbed; None: this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ class _Place:
     pinned: Version
     variant: str | None
     """Build of vLLM for this place; None: vLLM's default build."""
+    fleet: Fleet | None = None
+    """`machine` alone, reached by its engine; None: this machine."""
 
     @property
     def name(self) -> str:
@@ -96,9 +102,13 @@ def visit(settings: Settings, request: WatchRequest, progress: ProgressReporter)
     """Find the newest builds, and look at each one that is new here. Raises InputError where nothing is pinned or
     another watch of this store is at work."""
     url = str(settings.store_url.value)
-    with only_watch(url), open_store(url, create=True) as store:
+    with (
+        only_watch(url),
+        open_store(url, create=True) as store,
+        open_fleet(settings, request.on, progress, one_host=True) as fleet,
+    ):
         config, now = settings.config.watch, datetime.now(UTC)
-        place = _find_place(settings, request, store)
+        place = _find_place(settings, request, store, fleet)
         progress.say("asking for the newest builds")
         found = find_newest(settings, request.provisioning, place.variant, request.builds, offline=request.offline)
         earlier = _end_looks_at_pinned(store, place, now)
@@ -156,10 +166,11 @@ def only_watch(url: str) -> Iterator[None]:
         lock.release()
 
 
-def _find_place(settings: Settings, request: WatchRequest, store: Repository) -> _Place:
+def _find_place(settings: Settings, request: WatchRequest, store: Repository, fleet: Fleet | None) -> _Place:
     argument = str(settings.suite.value or DEFAULT_SUITE)
     suite = load_suite(argument)
-    testbed = fingerprint(settings.testbed.value, accelerator=suite.accelerator)
+    own = None if fleet is None else fleet.testbeds[0]
+    testbed = own or fingerprint(settings.testbed.value, accelerator=suite.accelerator)
     pins = store.pinned()
     if not pins:
         raise InputError(
@@ -173,7 +184,7 @@ def _find_place(settings: Settings, request: WatchRequest, store: Repository) ->
         accelerator = settings.deployment.accelerator or accelerator
     variant = request.provisioning.variant or default_variant(accelerator)
     ref = SuiteRef(suite.name, suite.version)
-    return _Place(testbed, ref, argument, suite, pinned, variant)
+    return _Place(testbed, ref, argument, suite, pinned, variant, fleet)
 
 
 def _end_looks_at_pinned(store: Repository, place: _Place, now: datetime) -> list[StoredLook]:
@@ -318,7 +329,13 @@ def _decide(
         raise NotMeasuredError(str(error)) from None
     amount = replace(request.amount, resume=False, resume_if_any=True)
     planned = plan_comparison(
-        settings, str(place.pinned), str(build), amount, request.provisioning, decide=partial(compare_stored, settings)
+        settings,
+        str(place.pinned),
+        str(build),
+        amount,
+        request.provisioning,
+        decide=partial(compare_stored, settings),
+        fleet=place.fleet,
     )
     result = compare_stored(settings, measure_comparison(settings, planned, progress, hint=_AGAIN))
     keep_comparison(settings, result)

@@ -8,6 +8,7 @@ from regress_gate.cli.options import (
     CONTEXT,
     MEASURING,
     SectionedCommand,
+    fleet_option,
     place_options,
     provision_options,
     provisioning_from,
@@ -42,6 +43,7 @@ from regress_gate.report import Source
 @place_options
 @section(MEASURING, click.option("--plan", "plan_only", is_flag=True, help="Say what it would take, by simulation."))
 @search_amount_options
+@fleet_option
 @provision_options
 @store_options
 def bisect(
@@ -59,13 +61,16 @@ def bisect(
 
     Measures one server start at a time, chooses each by what all runs so far say, and ends when one place has 95 %.
     Goes on with a search that was interrupted; stored runs count. Between two releases it searches the releases, and
-    then the commits between two of them that have wheels. Exits 0 if the build was found, 3 if not.
+    then the commits between two of them that have wheels. With --on, one host makes all runs: that of --testbed, or the
+    first. Exits 0 if the build was found, 3 if not.
     """
     # Measuring imports the HTTP client, the statistics and the database: --help does not need them.
     from regress_gate.app import bisect as search
     from regress_gate.app.settings import MeasurementAmount
 
     files = parse_outputs(outputs, Source.VIEW, Source.FIGURES, format_=format_)
+    if plan_only and options["on"] is not None:
+        raise InputError("--plan measures nothing", where="--on", todo="leave it out")
     if plan_only and outputs:
         raise InputError("--plan prints a plan and writes no file", where="--output", todo="leave it out")
     names = ("budget", "trials", "ready_within", "wait_for_machine", "driver")

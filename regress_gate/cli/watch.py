@@ -12,6 +12,7 @@ from regress_gate.cli.options import (
     amount_from,
     deployment_fact_options,
     deployment_options,
+    fleet_option,
     measure_options,
     place_options,
     provision_options,
@@ -49,6 +50,7 @@ from regress_gate.report import OF_A_VERDICT
 @report_options
 @place_options
 @measure_options
+@fleet_option
 @provision_options
 @deployment_options
 @deployment_fact_options
@@ -61,6 +63,7 @@ def watch(
     dry_run: bool | None,
     drafts: Path | None,
     offline: bool,
+    on: str | None,
     format_: str,
     outputs: tuple[str, ...],
     quiet: bool,
@@ -70,9 +73,9 @@ def watch(
     """Look once at the newest release and nightly: measure what is new beside the pinned release, decide, and follow
     regressions from look to look.
 
-    Goes on with a look that was interrupted. Exits 0 if nothing is new or all passes, 1 if a build fails, 3 if one is
-    not decided or the watch itself lacks something, 4 if one could not be measured or no index answered; with --publish
-    0, or 4 if something could not be told.
+    Goes on with a look that was interrupted. With --on, one host of a fleet is the testbed. Exits 0 if nothing is new
+    or all passes, 1 if a build fails, 3 if one is not decided or the watch itself lacks something, 4 if one could not
+    be measured or no index answered; with --publish 0, or 4 if something could not be told.
     """
     # Measuring imports the HTTP client, the statistics and the database: --help does not need them.
     from regress_gate.app.watch import WatchRequest, visit
@@ -85,6 +88,8 @@ def watch(
     if not publish and (dry_run is not None or drafts is not None):
         name = "--drafts" if dry_run is None else "--dry-run" if dry_run else "--for-real"
         raise InputError(f"{name} is for --publish", todo="give --publish too")
+    if on is not None and (publish or check_only):
+        raise InputError("nothing is measured", where="--on", todo="leave it out")
     if publish:
         if check_only or builds:
             raise InputError("--publish looks at nothing", todo="leave --build and --check-only out")
@@ -93,7 +98,7 @@ def watch(
             click.echo("regress-gate: note: a dry run, as always on a terminal; --for-real writes", err=True)
         seen = tell(settings, dry_run=bool(dry_run), drafts=drafts)
     else:
-        request = WatchRequest(amount, provisioning, builds, check_only=check_only, offline=offline)
+        request = WatchRequest(amount, provisioning, builds, check_only=check_only, offline=offline, on=on)
         with progress_on_stderr(quiet=quiet) as progress:
             seen = visit(settings, request, progress)
     deliver_view(seen, format_, files, verbose=verbose > 0, quiet=quiet)

@@ -1,5 +1,6 @@
 """Blocks on several hosts, each a real worker process: each once, whatever becomes of the workers."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from regress_gate.app.fleet import open_fleet
 from regress_gate.app.settings import Settings
 from regress_gate.model.run import SuiteRef
 from tests.bench.fleet.test_fleet_loop import Told
+from tests.cli.measuring.test_bisect import SLOWER
 from tests.cli.test_compare_hosts import stored
 from tests.cli.test_fleet_status import nights
 from tests.fleet.conftest import FleetLab
@@ -65,3 +67,33 @@ def test_a_host_that_stepped_away_is_named_before_it_measures(
     told = Told()
     with open_fleet(Settings(store_flag=str(lab.gate.store), suite_flag=str(lab.suite)), "ray", told):
         assert any("h0 stepped away from the others of its class in small@1" in line for line in told.warnings)
+
+
+def test_a_search_stays_on_one_host(lab: FleetLab, engine: Callable[..., LocalExecutor]) -> None:
+    executor = engine("a", "b")
+    lab.behave({"0.19.0": [], "0.19.1": SLOWER})
+    words = (
+        "bisect",
+        "0.19.0",
+        "0.19.1",
+        "--metric",
+        "tpot_median",
+        "--releases-only",
+        "--offline",
+        "--format",
+        "json",
+    )
+    found = lab(*words)
+    assert found.out, found.err
+    assert (found.code, json.loads(found.out)["first_bad"]["version"]) == (0, "0.19.1")
+    assert {run.testbed.name for run in lab.runs()} == {"a"}
+    assert {task.host for task in executor.blocks} == {"a"}
+
+
+def test_a_watch_measures_on_one_host(lab: FleetLab, engine: Callable[..., LocalExecutor]) -> None:
+    engine("a", "b")
+    lab.gate("baseline", "pin", "0.19.0", "--unmeasured")
+    seen = lab("watch", "--build", "0.19.1", "--offline", "--runs", "2", "--quiet")
+    assert seen.code in (0, 3), seen.err
+    assert {run.testbed.name for run in lab.runs()} == {"a"}
+    assert {str(run.version) for run in lab.runs()} == {"0.19.0", "0.19.1"}
