@@ -31,6 +31,25 @@ def decide(base, cand, slo, *, gated=("ttft_p99",), waivers=(), margin=0.5):
     return decide_sides(base, cand, policy=policy, waivers=waivers)
 
 
+def sides_of_two_scenarios(first="ttft_p99"):
+    """c1 sends 24 requests and c16 200."""
+    return [
+        make_side_of(
+            version,
+            *(
+                make_run(
+                    str(at),
+                    version,
+                    make_trial("c1", completed=24, ttft_median=value, **{first: value}),
+                    make_trial("c16", ttft_median=value, ttft_p99=value),
+                )
+                for at, value in enumerate(STEADY, 1)
+            ),
+        )
+        for version in ("0.19.0", "0.19.1")
+    ]
+
+
 def judged(slo, base=STEADY, cand=STEADY, **options):
     result = decide(side_of("0.19.0", base), side_of("0.19.1", cand), slo, **options)
     return result, (result.objectives[0] if result.objectives else None)
@@ -88,6 +107,50 @@ class TestState:
         sides = [side_of(version, STEADY, completed=40) for version in ("0.19.0", "0.19.1")]
         result = decide(*sides, {"ttft_p99": "1s"}, gated=("ttft_median",))
         assert (result.objectives, result.decision) == ([], Decision.INCONCLUSIVE)
+
+    @pytest.mark.parametrize(
+        ("key", "decision", "judged", "warnings"),
+        [
+            (
+                "ttft_p99",
+                Decision.PASS,
+                {"c16": "kept"},
+                ["the objective ttft_p99 is not judged in c1 (24 requests): a p99 needs 100"],
+            ),
+            ("c1*/ttft_p99", Decision.INCONCLUSIVE, {"c1": "unclear", "c16": "kept"}, []),
+            ("c16/ttft_p99", Decision.PASS, {"c16": "kept"}, []),
+        ],
+    )
+    def test_a_scenario_with_too_few_requests_is_never_passed_in_silence(self, key, decision, judged, warnings):
+        result = decide(*sides_of_two_scenarios(), {key: "500ms"}, gated=("ttft_median",))
+        assert {one.scenario: one.state for one in result.objectives} == judged
+        assert [text for text in result.warnings if "objective" in text] == warnings
+        assert result.decision is decision
+
+    def test_too_few_requests_are_said_with_what_to_do(self):
+        result = decide(*sides_of_two_scenarios(), {"c1*/ttft_p99": "500ms"}, gated=("ttft_median",))
+        assert result.advice.startswith(
+            "Measure what is missing, then compare again: c1/ttft_p99: 24 requests a trial are too few, "
+            "a p99 needs 100: send more, or let the key name other scenarios"
+        )
+
+    def test_a_later_key_for_all_scenarios_does_not_hide_one_that_was_named(self):
+        slo = {"c1/ttft_p99": "1s", "ttft_p99": "500ms"}
+        result = decide(*sides_of_two_scenarios(), slo, gated=("ttft_median",))
+        assert {one.scenario: (one.limit, one.state) for one in result.objectives} == {
+            "c1": (0.5, "unclear"),
+            "c16": (0.5, "kept"),
+        }
+
+    def test_a_scenario_of_a_pattern_that_does_not_measure_the_metric_is_named(self):
+        result = decide(*sides_of_two_scenarios(first="tpot_p99"), {"c*/ttft_p99": "500ms"}, gated=("*_median",))
+        assert [one.scenario for one in result.objectives] == ["c16"]
+        assert "the objective c*/ttft_p99 is not judged in c1: it is not measured there" in result.warnings
+
+    def test_one_side_with_too_few_requests_shows_nothing(self):
+        sides = [side_of(v, STEADY, completed=sent) for v, sent in (("0.19.0", 200), ("0.19.1", 40))]
+        one = decide(*sides, {"ttft_p99": "1s"}, gated=("ttft_median",)).objectives[0]
+        assert (one.state, one.baseline.runs, one.candidate.runs) == ("unclear", 5, 0)
 
     def test_a_key_may_name_the_scenario_and_the_last_one_that_fits_holds(self):
         result, one = judged({"ttft_p99": "90ms", "c*/ttft_p99": "110ms"})
