@@ -16,6 +16,7 @@ from regress_gate.model.result import Decision, ReasonCode
 from regress_gate.model.samples import Samples
 from regress_gate.stats.estimate import estimate_level
 from tests.factories.runs import TODAY, make_run, make_side_of, make_trial
+from tests.factories.scripts import load_script
 from tests.gate.deciding import decide_sides
 
 STEADY = (0.100, 0.101, 0.099, 0.100, 0.1005)
@@ -343,3 +344,21 @@ class TestLevel:
             naive += abs(mean - share) <= 1.96 * math.sqrt(mean * (1 - mean) / 5000)
         assert 0.93 <= held / tries <= 0.97
         assert naive / tries < 0.65
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("correlation", "least", "most"), [(0.005, 0.96, 0.99), (0.01, 0.95, 0.98), (0.02, 0.93, 0.97)]
+    )
+    def test_servers_that_are_nearly_perfect_do_not_pass_for_equal(self, correlation, least, most):
+        """With the draws of benchmarks/attainment.py. The dangerous side is a lower end above the true attainment."""
+        script = load_script("benchmarks/attainment.py")
+        held, above, naive = script.coverage(0.99, correlation, 5, 3000, np.random.default_rng(4711))
+        assert least <= held <= most
+        assert above <= 0.05
+        assert naive < 0.65
+
+    def test_a_few_servers_without_a_miss_leave_room_for_a_worse_one(self):
+        lows = [estimate_level(np.ones(n), confidence=0.9, requests=1000).interval[0] for n in (3, 5, 8)]
+        assert lows == sorted(lows)
+        assert 0.97 < lows[0] < 0.985
+        assert 0.995 < lows[1] < 0.9965
