@@ -301,7 +301,8 @@ def _possible_series(suite: Suite, policy: Policy) -> dict[SeriesKey, SeriesSpre
         requests = scenario.workload.num_requests or 0
         spread = SeriesSpread(noise=None, level=0.0, requests=requests * suite.trials, smallest_trial=requests or None)
         series |= {
-            (scenario.name, name): spread
+            # Before any run, all requests are expected to keep their objectives.
+            (scenario.name, name): replace(spread, level=1.0) if name == "slo_attainment" else spread
             for name in _metrics_of(scenario.workload)
             if policy.gates(name) and _supported(metric(name), spread.smallest_trial)
         }
@@ -327,7 +328,7 @@ def _metrics_of(workload: Workload) -> list[str]:
         families = [family for family in LATENCIES if family not in ("tpot", "itl") or workload.output_len != 1]
         others = {"request_throughput", "output_throughput", "total_throughput", "failed_requests"}
     names = {f"{family}_{statistic}" for family in families for statistic in STATISTICS} | others
-    names |= {"goodput"} if workload.slo is not None else set()
+    names |= {"goodput", "slo_attainment"} if workload.slo is not None else set()
     names |= (
         {f"{part}_{name}" for part in TURN_TTFTS for name in ("mean", "median")} if workload.conversation else set()
     )
