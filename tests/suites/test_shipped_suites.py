@@ -128,6 +128,13 @@ def test_suites_that_were_never_measured_start_with_a_notice():
             assert "never measured" in file.read_text(encoding="utf-8").splitlines()[0]
 
 
+@pytest.mark.parametrize("name", GPU_SUITES)
+def test_a_gpu_suite_names_the_source_of_its_shape_or_objectives(name: str):
+    head = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").partition("\nname:")[0]
+    assert "https://" in head
+    assert "Objectives: " in head or "objectives: " in head
+
+
 def test_the_request_settings_of_a_suite_reach_the_client():
     sent = {
         (suite, scenario.name): workload
