@@ -319,7 +319,8 @@ def _text(name: str, known: Metric, limit: float, state: State, baseline: _SideL
     if level.interval is None:
         return f"{name} is {_amount(level.value, known)} with the candidate, and {runs} show no spread; {objective}"
     low, high = (_amount(bound, known) for bound in level.interval)
-    value = f"{name} is {_amount(level.value, known)} [{low}, {high}] with the candidate ({runs})"
+    bounds = "" if low == high else f" [{low}, {high}]"
+    value = f"{name} is {_amount(level.value, known)}{bounds} with the candidate ({runs})"
     if state == "kept":
         return f"{value}; {objective}"
     before = "" if baseline.shown is None else f", and was {_amount(baseline.shown.value, known)} with the baseline"

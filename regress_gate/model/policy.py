@@ -8,7 +8,8 @@ from datetime import date
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from regress_gate.errors import InputError
 from regress_gate.model.documents import StrictFloat, StrictModel
@@ -68,8 +69,16 @@ def parse_limit(name: str, limit: str | float, unit: str) -> float:
 
 
 def _valid_objectives(given: dict[str, str | float]) -> dict[str, str | float]:
+    """Raises ValidationError with each wrong limit at its key, so that a message names its line."""
+    errors = []
     for key, limit in given.items():
-        objective_limit(key, limit)
+        try:
+            objective_limit(key, limit)
+        except ValueError as error:
+            wrong = PydanticCustomError("value_error", "{what}", {"what": str(error)})
+            errors.append(InitErrorDetails(type=wrong, loc=(key,), input=limit))
+    if errors:
+        raise ValidationError.from_exception_data("objectives", errors)
     return given
 
 
