@@ -48,6 +48,8 @@ exec "{vllm}" serve "$model" "$@" --max-num-seqs $seats
 """
 LINE = "launch.sh {version} {model} --port {port} --served-model-name {served_model_name} {engine_args}"
 CANDIDATES = ("again", "few")
+PROGRAM = "regress_gate"
+"""The module that measures."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Compared:
 
 def gate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "REGRESS_GATE_STORE": str(folder / "store.db"), "XDG_STATE_HOME": str(folder)}
-    command = [sys.executable, "-m", "regress_gate", *arguments]
+    command = [sys.executable, "-m", PROGRAM, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
 
 
@@ -82,7 +84,10 @@ def compare(folder: Path, version: str, candidate: str, blocks: int) -> Compared
     if not done.stdout:
         sys.exit(f"nothing was measured (exit {done.returncode})")
     result = json.loads(done.stdout)
-    (one,) = (each for each in result["series"] if each["metric"] == "max_load@slo")
+    found = [each for each in result["series"] if each["metric"] == "max_load@slo"]
+    if not found:
+        sys.exit(f"no run counts: {result['reasons'][0]['text']}")
+    (one,) = found
     return Compared(done.returncode, one["change"], one["interval"], result["reasons"][0]["text"])
 
 
