@@ -2,10 +2,10 @@
 
     python benchmarks/capacity_vllm.py [--version 0.19.1] [--blocks 5] [--requests 200]
 
-One version is measured as three: as itself, once more, and with two sequences at once in place of eight. A launch line
-sees the name that the version was given and starts the same build. Exits 1 where the version fails against itself, or
-where the loss is not found. Installs the version (`env add`) if it is not there. Takes half an hour for five blocks on
-a machine with two cores that does nothing else.
+One version is measured as three: as itself, once more, and with two sequences at once in place of eight. A launch
+line sees the name that the version was given, starts the same build, and lets it report that name. Exits 1 where
+the version fails against itself, or where the loss is not found. Installs the version (`env add`) if it is not
+there. Takes half an hour for five blocks on a machine with two cores that does nothing else.
 """
 
 import argparse
@@ -44,7 +44,31 @@ LAUNCHER = """\
 # launch.sh VERSION MODEL ARGUMENTS…
 version=$1 model=$2; shift 2
 seats=8; [[ $version = *+few ]] && seats=2
+[[ $version = *+* ]] && export REPORTED_VERSION=$version PYTHONPATH={folder}
 exec "{vllm}" serve "$model" "$@" --max-num-seqs $seats
+"""
+NAMING = """\
+# sitecustomize.py: the build reports the name that the launcher was given, else its runs would be those of one version.
+import importlib.util
+import os
+import sys
+
+
+class NamedBuild:
+    def find_spec(self, name, path, target=None):
+        return importlib.util.spec_from_loader(name, self) if name == "vllm._version" else None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        module.__version__ = module.version = os.environ["REPORTED_VERSION"]
+        module.__version_tuple__ = module.version_tuple = tuple(map(int, module.version.partition("+")[0].split(".")))
+        module.__commit_id__ = module.commit_id = None
+
+
+if "REPORTED_VERSION" in os.environ:
+    sys.meta_path.insert(0, NamedBuild())
 """
 LINE = "launch.sh {version} {model} --port {port} --served-model-name {served_model_name} {engine_args}"
 CANDIDATES = ("again", "few")
@@ -94,8 +118,9 @@ def compare(folder: Path, version: str, candidate: str, blocks: int) -> Compared
 def write(folder: Path, version: str, requests: int) -> None:
     (folder / "real-capacity.yaml").write_text(SUITE.format(requests=requests), encoding="utf-8")
     launcher = folder / "launch.sh"
-    launcher.write_text(LAUNCHER.format(vllm=executable(folder, version)), encoding="utf-8")
+    launcher.write_text(LAUNCHER.format(vllm=executable(folder, version), folder=folder), encoding="utf-8")
     launcher.chmod(0o755)
+    (folder / "sitecustomize.py").write_text(NAMING, encoding="utf-8")
 
 
 def main() -> int:
