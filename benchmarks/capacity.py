@@ -3,13 +3,13 @@
     python benchmarks/capacity.py [--tries 2000]
 
 prints the tables of docs/slo.md and exits 1 when a promise is broken: a capacity loss of 10 % is found in 80 % of gates
-or more with at most 6 blocks of 4 loads at a server CV of 3 %, at most 5 % of equal versions fail, and 95 % intervals
+or more with at most 6 blocks of 5 loads at a server CV of 3 %, at most 5 % of equal versions fail, and 95 % intervals
 hold the true loss in 93 to 97 % of gates on slopes (on cliffs, where they are wider, in 93 % or more). Bounds leave
-room for the luck of the draws. Takes three minutes.
+room for the luck of the draws. Takes five minutes.
 
 A server's capacity is log-normal. Its attainment falls with the logarithm of the load along a logistic curve; a trial's
-requests are beta-binomial around it. The loads are 0.82, 0.91, 1.01 and 1.12 of what the search found, which is off the
-baseline's true capacity by up to 5 % either way.
+requests are beta-binomial around it. The loads are the program's levels around what its search finds on another start
+of the baseline, with as many requests a probe; how far that is from the true capacity is the last table.
 """
 
 import argparse
@@ -19,12 +19,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from regress_gate.bench.experiment.capacity_search import ProbeResult, search_rate
+from regress_gate.bench.experiment.experiment_plan import LEVELS
 from regress_gate.stats.capacity import Capacity, CapacityLoss, capacity_loss, find_capacity
 from regress_gate.stats.estimate import MIN_TIMING_CV
 
 PROMISE = 0.95
-LOADS = (0.82, 0.91, 1.01, 1.12)
-SEARCH_ERROR = 0.05
+SLOWEST, FASTEST = 2.0, 300.0
+"""Requests a second: a baseline's capacity is drawn between them, because a search begins with numbers of its own."""
 MARGIN = 0.05
 """A regression has to be estimated at half of it or more."""
 SLOPE, CLIFF = 0.05, 0.004
@@ -44,23 +46,40 @@ class Case:
     """At each load."""
 
 
+def attainment(case: Case, load: float, own: float, rng: np.random.Generator) -> float:
+    """Of one trial, on a server whose capacity is `own`."""
+    exponent = math.log(load / own) / case.width - math.log(PROMISE / (1 - PROMISE))
+    expected = min(max(1 / (1 + math.exp(min(exponent, 700))), 1e-9), 1 - 1e-9)
+    spread = (1 - case.correlation) / case.correlation
+    return float(rng.binomial(case.requests, rng.beta(expected * spread, (1 - expected) * spread)) / case.requests)
+
+
 def server(case: Case, capacity: float, centre: float, rng: np.random.Generator) -> Capacity:
     """One start: its own luck, then a trial at each load."""
-    own = math.log(capacity) + rng.normal(0, case.server_cv)
-    loads = centre * np.array(LOADS)
-    expected = 1 / (1 + np.exp((np.log(loads) - own) / case.width - math.log(PROMISE / (1 - PROMISE))))
-    expected = np.clip(expected, 1e-9, 1 - 1e-9)
-    spread = (1 - case.correlation) / case.correlation
-    shares = rng.beta(expected * spread, (1 - expected) * spread)
-    kept = rng.binomial(case.requests, shares) / case.requests
+    own = capacity * math.exp(rng.normal(0, case.server_cv))
+    loads = [centre * level for level in LEVELS]
+    kept = [attainment(case, load, own, rng) for load in loads]
     return find_capacity(loads, kept, [case.requests] * len(loads), PROMISE)
+
+
+def searched(case: Case, capacity: float, rng: np.random.Generator) -> float:
+    """What the search finds on a start of its own. A request takes a second: so many at once are so many a second."""
+    own = capacity * math.exp(rng.normal(0, case.server_cv))
+
+    def probe(concurrency: int | None, rate: float | None) -> ProbeResult:
+        load = rate if concurrency is None else min(concurrency, 1.1 * own)
+        assert load is not None
+        return ProbeResult(attainment(case, load, own, rng), load)
+
+    return search_rate(probe, PROMISE)
 
 
 def gate(case: Case, rng: np.random.Generator, confidence: float) -> CapacityLoss:
     """One experiment. Both servers of a block get the same loads."""
-    centre = math.exp(rng.uniform(-SEARCH_ERROR, SEARCH_ERROR))
+    ours = math.exp(rng.uniform(math.log(SLOWEST), math.log(FASTEST)))
+    centre = searched(case, ours, rng)
     baseline, candidate = (
-        [server(case, capacity, centre, rng) for _ in range(case.blocks)] for capacity in (1.0, 1.0 - case.loss)
+        [server(case, capacity, centre, rng) for _ in range(case.blocks)] for capacity in (ours, ours * (1 - case.loss))
     )
     return capacity_loss(baseline, candidate, paired=True, confidence=confidence, min_cv=MIN_TIMING_CV)
 
@@ -96,12 +115,20 @@ def coverage(case: Case, tries: int, seed: int = 4711) -> float:
     return float(np.mean([each is None or each[0] <= -math.log1p(-case.loss) <= each[1] for each in intervals]))
 
 
+def search_errors(case: Case, tries: int, seed: int = 4711) -> np.ndarray:
+    """How far each search ends from the capacity of the version, as a share of it."""
+    rng = _random(case, seed)
+    true = np.exp(rng.uniform(math.log(SLOWEST), math.log(FASTEST), tries))
+    return np.array([abs(searched(case, each, rng) / each - 1) for each in true])
+
+
 def _random(case: Case, seed: int) -> np.random.Generator:
     return np.random.default_rng(
         [seed, case.blocks, *(round(1e6 * x) for x in (case.loss, case.correlation, case.width))]
     )
 
 
+LARGER = (0.10, 0.12, 0.15, 0.20, 0.25)
 SHAPES = (("slope", SLOPE), ("cliff", CLIFF))
 
 
@@ -119,12 +146,23 @@ def main() -> int:
             broken += equal.failed > 0.05 + luck * 0.22 or (blocks == 6 and lost.failed < 0.80 - luck * 0.4)
             cells = (lost.failed, equal.failed, equal.passed, equal.bounded)
             print(f"| {shape}, {blocks} | " + " | ".join(f"{100 * cell:.1f} %" for cell in cells) + " |")
+    print("\n| curve, 6 blocks | " + " | ".join(f"a loss of {100 * loss:.0f} %" for loss in LARGER) + " |")
+    print("| --- |" + " --- |" * len(LARGER))
+    for shape, width in SHAPES:
+        ends = [simulate(Case(loss, width), tries).bounded for loss in LARGER]
+        print(f"| {shape}, intervals with both ends | " + " | ".join(f"{100 * each:.1f} %" for each in ends) + " |")
     print("\n| curve, correlation within a trial | no loss | a loss of 5 % |\n| --- | --- | --- |")
     for shape, width in SHAPES:
         for correlation in (0.005, 0.01, 0.02):
             held = [coverage(Case(loss, width, correlation), tries) for loss in (0.0, 0.05)]
             broken += min(held) < 0.93 - luck * 0.22 or (width == SLOPE and max(held) > 0.97 + luck * 0.22)
             print(f"| {shape}, {correlation:g} | " + " | ".join(f"{100 * each:.1f} %" for each in held) + " |")
+    print("\n| searches: curve, server CV | within 5 % | within 8 % | furthest of 99 % |\n| --- | --- | --- | --- |")
+    for shape, width in SHAPES:
+        for cv in (0.0, 0.03):
+            errors = search_errors(Case(0.0, width, server_cv=cv), tries)
+            near = " | ".join(f"{100 * float(np.mean(errors <= most)):.1f} %" for most in (0.05, 0.08))
+            print(f"| {shape}, {100 * cv:g} % | {near} | {100 * float(np.quantile(errors, 0.99)):.1f} % |")
     return int(broken > 0)
 
 

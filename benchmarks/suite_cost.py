@@ -7,7 +7,8 @@ claim. Datasheets give the bandwidth of the memory and the dense arithmetic of e
 of the one and 40 % of the other. A decoding step reads the weights that the batch needs (of a mixture of experts, those
 that at least one of its tokens is routed to) and costs 2 ms more for everything else. A prompt costs two operations a
 parameter and token, and its attention. An image costs the same in the vision encoder, which reads four patches for each
-token that the prompt then has of it. A start reads the weights from a disk at 2 GB/s and takes a minute more for
+token that the prompt then has of it. A capacity is taken to be what 64 requests at once get answered; its search is not
+part of a run. A start reads the weights from a disk at 2 GB/s and takes a minute more for
 compilation and graphs; the sixteen fixed prompts and the stop take another half. Numbers are rounded up to half a
 minute. On another disk, or with a cold compilation cache, a start takes minutes longer.
 """
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 
 from measure import Row, report
 
+from regress_gate.bench.experiment.experiment_plan import LEVELS
 from regress_gate.model.suite import Images, Suite, Workload
 from regress_gate.suites import shipped_suites
 
@@ -25,6 +27,8 @@ BANDWIDTH_SHARE, ARITHMETIC_SHARE = 0.6, 0.4
 STEP_OVERHEAD = 0.002
 DISK = 2e9
 START, PROMPTS_AND_STOP = 60.0, 30.0
+CROWD = 64
+"""Requests at once with which a server is near its capacity."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ ENCODER = Model(0.57e9, 0.57e9, 2, 24, 1024)
 QWEN_VL = Model(8.19e9, 8.19e9, 2, 36, 4096, vision=Model(0.58e9, 0.58e9, 2, 27, 1152))
 SUITES: dict[str, tuple[Model, Gpu, int]] = {
     "h100-llama8b": (LLAMA_8B, H100, 1),
+    "h100-llama8b-capacity": (LLAMA_8B, H100, 1),
     "h100-llama70b-tp4": (Model(70.6e9, 70.6e9, 2, 80, 8192), H100, 4),
     "h100-long-context": (LLAMA_8B, H100, 1),
     "h100-lora": (Model(3.21e9, 3.21e9, 2, 28, 3072), H100, 1),
@@ -105,6 +110,9 @@ SUITES: dict[str, tuple[Model, Gpu, int]] = {
 def seconds_of(workload: Workload, model: Model, gpu: Gpu, gpus: int) -> float:
     """Of one trial with its warm-up. The shared prefix of a prompt is read once."""
     requests = (workload.num_requests or 0) + workload.warmup_requests
+    if workload.capacity is not None:
+        crowd = workload.model_copy(update={"capacity": None, "concurrency": CROWD})
+        return len(LEVELS) * seconds_of(crowd, model, gpu, gpus)
     if workload.request_rate is not None:
         return requests / workload.request_rate
     batch = min(workload.concurrency or requests, requests)

@@ -2,29 +2,33 @@
 
     python benchmarks/suite_promise.py [--draws N] [--cv CV] [--suite NAME]…
 
-A start's speed is log-normal with the given CV, of whose variance 60 % is luck of the start that all scenarios share,
-15 % that of a scenario and 25 % of a metric; 99th percentiles of TPOT scatter half as much again, start-up times by
-5 %, memory by 0.5 %. No request fails. After each block the gate decides as `compare --measure` would, up to the
-suite's number of blocks. Once nothing changed; once all speeds of one scenario lost twice their margin. Bounds: of the
-unchanged versions at least 80 % pass, and no more fail than a chance of 5 % explains; of the lost ones at least 95 %
-fail. Half a minute a suite.
+A start's speed is log-normal with the given CV, of whose variance 60 % is luck of the start that all scenarios
+share, 15 % that of a scenario and 25 % of a metric; 99th percentiles of TPOT scatter half as much again, start-up
+times by 5 %, memory by 0.5 %. No request fails; of those with objectives, 99.8 % keep them; a capacity has the mean
+luck of its scenario. After each block the gate decides as `compare --measure` would, up to the suite's number of
+blocks. Once nothing changed; once all speeds of one scenario lost twice their margin. Bounds: of the unchanged
+versions at least 80 % pass, and no more fail than a chance of 5 % explains; of the lost ones at least 95 % fail.
+Half a minute a suite.
 """
 
 import argparse
+import math
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import capacity
 import numpy as np
 
+from regress_gate.bench.experiment.experiment_plan import LEVELS
 from regress_gate.gate.decide import GateInput, GateRules, decide_compare
 from regress_gate.gate.early_stopping import decide_stop
 from regress_gate.gate.sides import make_side
-from regress_gate.model.metric import Direction, metric
+from regress_gate.model.metric import CAPACITY, PROMISE_KEY, Direction, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision
 from regress_gate.model.run import BlockPosition, Run, SuiteRef, Trial, TrialSource
-from regress_gate.model.suite import Suite
+from regress_gate.model.suite import Scenario, Suite
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.stats.design import FIRST_ANALYSIS
@@ -37,6 +41,7 @@ VERSIONS = {"baseline": Version.parse("0.31.0"), "candidate": Version.parse("0.3
 TESTBED = Testbed("simulated", accelerator="simulated", cpu_count=64)
 ONCE = {"startup_time": (60.0, 0.05), "peak_memory": (2e10, 0.005), "kv_cache_tokens": (4e5, 0.001)}
 SEED = 20261122
+ATTAINMENT = 0.998
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,8 @@ class Outcome:
 
 def speeds(policy: Policy) -> list[str]:
     """The gated metrics of a trial that the client measures, without failures."""
-    return [name for name in policy.metrics if "*" not in name and name not in ONCE and name != "failed_requests"]
+    others = {*ONCE, "failed_requests", "slo_attainment", CAPACITY}
+    return [name for name in policy.metrics if "*" not in name and name not in others]
 
 
 def gpu_suites() -> dict[str, Suite]:
@@ -88,6 +94,10 @@ def draw_run(
     )
     trials = []
     for at, scenario in enumerate(suite.scenarios):
+        if scenario.workload.capacity is not None:
+            share = math.log(1 - policy.margin(CAPACITY)) * lost if at == 0 else 0.0
+            trials += draw_rates(scenario, rng, math.exp(share + cv * luck[at].mean()), place)
+            continue
         values = {"failed_requests": 0.0}
         for name, deviation in zip(names, luck[at], strict=True):
             known, margin = metric(name), policy.margin(name)
@@ -95,7 +105,9 @@ def draw_run(
             if at == 0:
                 loss += lost * (np.log1p(margin) if known.direction is Direction.LOWER else -np.log1p(-margin))
             values[name] = float(np.exp(loss if known.direction is Direction.LOWER else -loss))
-        requests = scenario.workload.num_requests
+        requests = scenario.workload.num_requests or 0
+        if scenario.workload.slo is not None:
+            values["slo_attainment"] = rng.binomial(requests, ATTAINMENT) / requests
         source = TrialSource(f"{place.block:032x}{place.position * 100 + at:032x}", 0, "simulated", "own", NOW)
         trials.append(
             Trial(scenario.name, 1, requests, 0, 60.0, values, {"num_prompts": requests}, source, started=NOW)
@@ -115,6 +127,20 @@ def draw_run(
         metrics=once,
         place=place,
     )
+
+
+def draw_rates(scenario: Scenario, rng: np.random.Generator, own: float, place: BlockPosition) -> list[Trial]:
+    """The trials around a capacity, as in benchmarks/capacity.py. `own`: that of this start; the search found 1."""
+    requests, promise = scenario.workload.num_requests or 0, scenario.workload.capacity or 0.5
+    case = capacity.Case(loss=0.0, requests=requests)
+    trials = []
+    for ordinal, rate in enumerate(LEVELS, 1):
+        share = capacity.attainment(case, rate, own, rng)
+        values = {"failed_requests": 0.0, "request_throughput": rate, "goodput": rate * share}
+        source = TrialSource(f"{place.block:032x}{place.position * 1000 + ordinal:032x}", 0, "simulated", "own", NOW)
+        sent = {"num_prompts": requests, "request_rate": rate, PROMISE_KEY: promise}
+        trials.append(Trial(scenario.name, ordinal, requests, 0, 60.0, values, sent, source, started=NOW))
+    return trials
 
 
 def main() -> int:

@@ -28,7 +28,13 @@ from client_servers import MODEL, FakeServer
 from regress_gate.bench.load.http_transport import HttpTransport, Target, resolve_target
 from regress_gate.bench.load.load_workload import Arrival, LoadWorkload, arrival_times
 from regress_gate.bench.load.pass_requests import make_pass_requests
-from regress_gate.bench.load.sending import OPEN_LOOP_LEAD, PreparedRequest, RequestSender, open_loop
+from regress_gate.bench.load.sending import (
+    OPEN_LOOP_LEAD,
+    PreparedRequest,
+    RequestSender,
+    lone_requests,
+    open_loop,
+)
 from regress_gate.bench.load.trace import Trace, open_trace, trace_facts
 from regress_gate.model.suite import RecordedTrace
 
@@ -118,7 +124,7 @@ async def replay(url: str, requests: list[PreparedRequest], times: Floats) -> tu
     """When the trace began (time.monotonic), and when each request was sent by the client's own stamp."""
     transport = HttpTransport(resolve_target(Target(url, MODEL), allow_remote=False))
     sender = RequestSender(transport, 60.0, time.monotonic() + 600.0, lambda: None)
-    records = await open_loop(sender, requests, times.tolist(), None)
+    records = await open_loop(sender, lone_requests(requests), times.tolist(), None)
     await transport.close()
     if failed := [record.failure for record in records if record.failure]:
         sys.exit(f"{len(failed)} requests failed: {failed[0].text}")

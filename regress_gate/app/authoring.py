@@ -59,8 +59,11 @@ def new_suite(file: Path) -> None:
 
 def lint_suites(files: Sequence[Path]) -> LintReport:
     """All errors and warnings of suite files; a file that cannot be read is an error among them."""
+    from regress_gate.app.recorded_traffic import trace_error  # with the load client, which the others do not need
+
     known = {name for record in load_records() for name in (record.id, *record.aliases)}
-    return LintReport([message for file in files for message in lint_suite(file, known)], len(files))
+    messages = [message for file in files for message in lint_suite(file, known, trace_error=trace_error)]
+    return LintReport(messages, len(files))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,14 @@ def list_(format_: str) -> None:
 @suite.command(epilog="Example: regress-gate suite show cpu-tiny", context_settings=CONTEXT)
 @click.argument("name", metavar="NAME|FILE")
 @format_option
-def show(name: str, format_: str) -> None:
-    """One suite, whole: what is sent to which server, why, and what decides."""
+def show(name: str, format_: str) -> int:
+    """One suite, whole: what is sent to which server, why, and what decides. Exits 2 where a trace cannot be used."""
     from regress_gate.app.recorded_traffic import suite_traces  # with the load client, which the others do not need
 
     found = load_suite(name)
-    print_view(SuiteView(found, suite_traces(found)), format_)
+    traces = suite_traces(found)
+    print_view(SuiteView(found, traces), format_)
+    return ExitCode.USAGE if any(isinstance(each, str) for each in traces.values()) else ExitCode.PASS
 
 
 @suite.command(epilog="Example: regress-gate suite lint chat.yaml", context_settings=CONTEXT)

@@ -19,7 +19,7 @@ from regress_gate.gate.costs import CostInput, find_costs, no_cost_text
 from regress_gate.gate.host_effects import host_warnings
 from regress_gate.gate.load_curves import load_curves
 from regress_gate.gate.measured_issues import join_issues
-from regress_gate.gate.objectives import judge_objectives, weigh_objectives
+from regress_gate.gate.objectives import judge_objectives, unjudged_objectives, weigh_objectives
 from regress_gate.gate.reasons import (
     WaiverBook,
     advise_compare,
@@ -271,7 +271,9 @@ def weigh(
     """The reasons and warnings of everything that was found."""
     book = WaiverBook(rules.waivers, rules.now.date())
     issues, reasons = weigh_issues(given.findings, rules.policy, book, has_baseline=True)
-    warnings = [*issue_warnings(issues, given.coverage), *gathered.warnings, *exclusions.warnings]
+    counted = [*gathered.baseline.counted, *gathered.candidate.counted]
+    warnings = unjudged_objectives(counted, rules.policy)
+    warnings += [*issue_warnings(issues, given.coverage), *gathered.warnings, *exclusions.warnings]
     reasons += [*weigh_config(given.config_changes), *exclusions.reasons]
     objectives = judge_objectives(
         gathered.baseline.counted,

@@ -26,7 +26,7 @@ from regress_gate.model.run import Run, Trial
 from regress_gate.model.version import Version
 from regress_gate.stats.design import InterimStage, nominal_level
 from regress_gate.stats.estimate import Level, estimate_level, least_spread
-from regress_gate.text import plural
+from regress_gate.text import natural_key, plural
 
 State = Literal["kept", "broken", "carried", "unclear"]
 WAIVER_PREFIX = "slo:"
@@ -97,7 +97,9 @@ def weigh_objectives(objectives: Sequence[ObjectiveOut], policy: Policy, book: W
         if one.state == "kept":
             continue
         is_waived = one.state != "carried" and book.covers(f"{WAIVER_PREFIX}{one.name}", _overshoot(one))
-        reasons.append(Reason(code=ReasonCode.WAIVED if is_waived else codes[one.state], text=one.text))
+        is_missing = one.state == "unclear" and not one.candidate.runs  # more runs of the same would show nothing
+        code = ReasonCode.MISSING_SERIES if is_missing else codes[one.state]
+        reasons.append(Reason(code=ReasonCode.WAIVED if is_waived else code, text=one.text))
     for key in policy.slo:
         if not any(is_meant(key, one.scenario, one.metric) for one in objectives):
             text = f"the objective {key} has no series: no scenario measured it, with enough requests for it"
@@ -120,26 +122,62 @@ def is_meant(key: str, scenario: str, name: str) -> bool:
     return wanted == name and (not slash or fnmatchcase(scenario, pattern))
 
 
+def unjudged_objectives(runs: Sequence[Run], policy: Policy) -> list[str]:
+    """Scenarios that are left out of an objective although its key may be thought to hold for them, in words: for a
+    key without scenarios those with too few requests, for one with a pattern those that do not measure its metric."""
+    series = _series(runs)
+    left_out: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one, key in _holding_keys(series, policy).items():
+        if not _is_judged(one, series[one], policy):
+            sent_most = max(trial.requests or 0 for trial in series[one])
+            why = f"a {_statistic(one[1])} needs {metric(one[1]).min_requests}"
+            left_out[key, why].append(f"{one[0]} ({plural(sent_most, 'request')})")
+    sent = {trial.scenario for run in runs for trial in run.trials}
+    for key in policy.slo:
+        pattern, slash, name = key.rpartition("/")
+        missing = [one for one in sent if slash and fnmatchcase(one, pattern) and (one, name) not in series]
+        if missing and len(missing) < len(sent) and not metric(name).per_run:
+            left_out[key, "it is not measured there"] += missing
+    return [
+        f"the objective {key} is not judged in {', '.join(sorted(names, key=natural_key))}: {why}"
+        for (key, why), names in left_out.items()
+    ]
+
+
 def _wanted(runs: Iterable[Run], policy: Policy) -> dict[tuple[str, str], float]:
-    """Series to limit; of several keys that mean a series the last one holds. Percentiles that no trial has enough
-    requests for are left out."""
+    """Series to limit; of several keys that mean a series the last one holds."""
     if not policy.slo:
         return {}
-    series: dict[tuple[str, str], None] = {}
-    for run in runs:
-        series |= dict.fromkeys(
-            (trial.scenario, name)
-            for trial in run.trials
-            for name in trial_metrics(trial)
-            if supports_statistic(trial, name)
-        )
-        series |= dict.fromkeys((server_group(run), name) for name in run.metrics)
+    series = _series(runs)
+    keys = _holding_keys(series, policy)
     return {
-        (scenario, name): objective_limit(key, limit)
-        for key, limit in policy.slo.items()
-        for scenario, name in series
-        if is_meant(key, scenario, name)
+        one: objective_limit(key, policy.slo[key]) for one, key in keys.items() if _is_judged(one, series[one], policy)
     }
+
+
+def _series(runs: Iterable[Run]) -> dict[tuple[str, str], list[Trial]]:
+    """With the trials that measure it; none for what is measured once per server start."""
+    series: dict[tuple[str, str], list[Trial]] = defaultdict(list)
+    for run in runs:
+        for trial in run.trials:
+            for name in trial_metrics(trial):
+                series[trial.scenario, name].append(trial)
+        series |= {(server_group(run), name): [] for name in run.metrics}
+    return series
+
+
+def _holding_keys(series: Iterable[tuple[str, str]], policy: Policy) -> dict[tuple[str, str], str]:
+    return {one: key for key in policy.slo for one in series if is_meant(key, *one)}
+
+
+def _is_judged(one: tuple[str, str], trials: Sequence[Trial], policy: Policy) -> bool:
+    """Whether a series can show its statistic, or a key names its scenario: then too few requests show nothing."""
+    is_named = any("/" in key and is_meant(key, *one) for key in policy.slo)
+    return is_named or not trials or any(supports_statistic(trial, one[1]) for trial in trials)
+
+
+def _statistic(name: str) -> str:
+    return name.rpartition("_")[2]
 
 
 def supports_statistic(trial: Trial, name: str) -> bool:
@@ -168,6 +206,9 @@ def _run_value(run: Run, scenario: str, known: Metric) -> tuple[float | None, st
     if known.per_run:
         return (run.metrics.get(known.name) if server_group(run) == scenario else None), ""
     trials = [trial for trial in run.trials if trial.scenario == scenario]
+    if few := [trial.requests for trial in trials if not supports_statistic(trial, known.name)]:
+        need = f"a {_statistic(known.name)} needs {known.min_requests}: send more, or let the key name other scenarios"
+        return None, f"{plural(few[0] or 0, 'request')} a trial are too few, {need}"
     values = [value_of_all_requests(trial, trial_metrics(trial), known) for trial in trials]
     unknown = next((why for value, why in values if value is None), "")
     if not values or any(value is None for value, _ in values):
@@ -278,7 +319,8 @@ def _text(name: str, known: Metric, limit: float, state: State, baseline: _SideL
     if level.interval is None:
         return f"{name} is {_amount(level.value, known)} with the candidate, and {runs} show no spread; {objective}"
     low, high = (_amount(bound, known) for bound in level.interval)
-    value = f"{name} is {_amount(level.value, known)} [{low}, {high}] with the candidate ({runs})"
+    bounds = "" if low == high else f" [{low}, {high}]"
+    value = f"{name} is {_amount(level.value, known)}{bounds} with the candidate ({runs})"
     if state == "kept":
         return f"{value}; {objective}"
     before = "" if baseline.shown is None else f", and was {_amount(baseline.shown.value, known)} with the baseline"

@@ -6,17 +6,27 @@ Not for which runs are made, or in which order.
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from regress_gate.bench.experiment.experiment_plan import server_groups
+from regress_gate.bench.experiment.experiment_plan import LEVELS, MOST_PROBES, server_groups
 from regress_gate.gate.accuracy import SCORES, compare_outputs, outputs_scenario
 from regress_gate.gate.early_stopping import ExpectedStop, expect_stop
 from regress_gate.gate.replicates import SERVER_GROUP, SeriesKey, SeriesValues, run_level_values
-from regress_gate.model.metric import CAPACITY, LATENCIES, METRICS, STATISTICS, TURN_TTFTS, Metric, Scale, metric
+from regress_gate.model.metric import (
+    CAPACITY,
+    LATENCIES,
+    METRICS,
+    PROMISE_KEY,
+    STATISTICS,
+    TURN_TTFTS,
+    Metric,
+    Scale,
+    metric,
+)
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run
 from regress_gate.model.suite import Suite, Workload
@@ -165,6 +175,17 @@ class SeriesPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class CapacityPlan:
+    """What a scenario's capacity takes."""
+
+    scenario: str
+    requests: int
+    """Of each probe of the search, and at each rate in each run."""
+    is_searched: bool
+    """Whether no stored run has its rates, so that they are searched on one more server start."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
     """What `--plan` says."""
 
@@ -184,31 +205,46 @@ class RunPlan:
     hosts: int = 1
     """That make blocks at the same time."""
 
+    capacities: tuple[CapacityPlan, ...] = ()
+
     @property
     def stops_early(self) -> bool:
         return self.likely_end is not None
 
     @property
+    def searches(self) -> bool:
+        return self.blocks > 0 and any(each.is_searched for each in self.capacities)
+
+    @property
     def seconds(self) -> float | None:
-        return None if self.seconds_a_block is None else math.ceil(self.blocks / self.hosts) * self.seconds_a_block
+        """With the search of capacities: a run whose trials are as many as the probes may be."""
+        if self.seconds_a_block is None:
+            return None
+        return math.ceil(self.blocks / self.hosts) * self.seconds_a_block + self._search_seconds(self.seconds_a_block)
+
+    def _search_seconds(self, seconds_a_block: float) -> float:
+        return seconds_a_block / _SIDES * MOST_PROBES / len(LEVELS) if self.searches else 0.0
 
     @property
     def gpu_minutes(self) -> float | None:
         if self.seconds_a_block is None or self.gpus is None:
             return None
-        return self.blocks * self.seconds_a_block / 60 * self.gpus
+        seconds = self.blocks * self.seconds_a_block + self._search_seconds(self.seconds_a_block)
+        return seconds / 60 * self.gpus
 
     def as_document(self) -> dict[str, Any]:
         """As `compare --plan --format json` prints it under the key `plan`.
 
         `blocks` to be made, `runs_a_side` after them, `minutes_a_block` and `minutes` (null: not known yet),
-        `estimated_by` (where they come from before any run; null: from runs) and `gpu_minutes` (null: not known);
-        `likely_end` (null: all blocks are made) with the block after which it will probably end where nothing changed
-        (`unchanged`) and where one series `lost` twice its margin, each null where the last block will probably not
-        show it; `power` (the probability behind the changes), and for each gated series its `scenario`, `metric`,
-        `margin`, `run_cv` (spread between runs), `noise_runs` (runs behind that; 0: assumed), `detectable_change` and
-        `shown_within` (null: no change is large enough). Changes and margins as in the result: fractions, positive for
-        worse.
+        `capacities` (each `scenario` whose capacity is measured, the `requests` at each rate and probe, and
+        whether the rates are still to be searched, `is_searched`), `estimated_by` (where they come from before
+        any run; null: from runs) and `gpu_minutes` (null: not known); `likely_end` (null: all blocks are made)
+        with the block after which it will probably end where nothing changed (`unchanged`) and where one series
+        `lost` twice its margin, each null where the last block will probably not show it; `power` (the
+        probability behind the changes), and for each gated series its `scenario`, `metric`, `margin`, `run_cv`
+        (spread between runs), `noise_runs` (runs behind that; 0: assumed), `detectable_change` and
+        `shown_within` (null: no change is large enough). Changes and margins as in the result: fractions,
+        positive for worse.
         """
         return {
             "blocks": self.blocks,
@@ -218,6 +254,7 @@ class RunPlan:
             "minutes": None if self.seconds is None else round(self.seconds / 60, 2),
             "estimated_by": self.estimated_by,
             "gpu_minutes": None if self.gpu_minutes is None else round(self.gpu_minutes, 1),
+            "capacities": [asdict(each) for each in self.capacities],
             "power": POWER,
             "series": [
                 {
@@ -279,7 +316,15 @@ def plan_runs(
     estimated = None if cost is None or seconds is not None else cost.source
     if cost is not None and seconds is None:
         seconds = _SIDES * cost.minutes * 60
-    return RunPlan(blocks, runs, seconds, tuple(series), estimated, None if cost is None else cost.gpus, end)
+    gpus, capacities = None if cost is None else cost.gpus, tuple(_capacities(suite, earlier))
+    return RunPlan(blocks, runs, seconds, tuple(series), estimated, gpus, end, capacities)
+
+
+def _capacities(suite: Suite, earlier: Sequence[Run]) -> Iterator[CapacityPlan]:
+    known = {trial.scenario for run in earlier for trial in run.trials if PROMISE_KEY in trial.workload}
+    for scenario in suite.scenarios:
+        if scenario.workload.capacity is not None:
+            yield CapacityPlan(scenario.name, scenario.workload.num_requests or 0, scenario.name not in known)
 
 
 def _expected(known: Metric, spread: SeriesSpread, policy: Policy) -> ExpectedSeries:
@@ -305,7 +350,8 @@ def _possible_series(suite: Suite, policy: Policy) -> dict[SeriesKey, SeriesSpre
         requests = scenario.workload.num_requests or 0
         spread = SeriesSpread(noise=None, level=0.0, requests=requests * suite.trials, smallest_trial=requests or None)
         series |= {
-            (scenario.name, name): spread
+            # Before any run, all requests are expected to keep their objectives.
+            (scenario.name, name): replace(spread, level=1.0) if name == "slo_attainment" else spread
             for name in _metrics_of(scenario.workload)
             if policy.gates(name) and _supported(metric(name), spread.smallest_trial)
         }
@@ -331,7 +377,7 @@ def _metrics_of(workload: Workload) -> list[str]:
         families = [family for family in LATENCIES if family not in ("tpot", "itl") or workload.output_len != 1]
         others = {"request_throughput", "output_throughput", "total_throughput", "failed_requests"}
     names = {f"{family}_{statistic}" for family in families for statistic in STATISTICS} | others
-    names |= {"goodput"} if workload.slo is not None else set()
+    names |= {"goodput", "slo_attainment"} if workload.slo is not None else set()
     names |= (
         {f"{part}_{name}" for part in TURN_TTFTS for name in ("mean", "median")} if workload.conversation else set()
     )

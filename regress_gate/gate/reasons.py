@@ -286,7 +286,10 @@ def _coverage_todo(coverage: CoverageOut, baseline: Version | None, candidate: V
 
 
 def _blockers_text(reasons: Sequence[Reason]) -> str:
-    names = [reason.issue or reason.series or reason.text for reason in reasons]
+    named = {reason.issue or reason.series for reason in reasons}
+    # An objective begins with its series, which may be named already because it is worse, too.
+    told = [reason for reason in reasons if reason.issue or reason.series or reason.text.split()[0] not in named]
+    names = [reason.issue or reason.series or reason.text for reason in told]
     listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"blocked by {listed}"
 

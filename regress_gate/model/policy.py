@@ -8,7 +8,8 @@ from datetime import date
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from regress_gate.errors import InputError
 from regress_gate.model.documents import StrictFloat, StrictModel
@@ -52,19 +53,32 @@ def objective_limit(key: str, limit: str | float) -> float:
         raise ValueError(f"{name} has no level that could be promised: only changes of it mean something")
     if known.unit == "s" and name.endswith("_mean"):
         raise ValueError(f"{name} leaves out requests that failed: give a percentile, in which they count as too slow")
-    units = _LIMIT_UNITS[known.unit]
+    return parse_limit(name, limit, known.unit)
+
+
+def parse_limit(name: str, limit: str | float, unit: str) -> float:
+    """A limit as people write it, in the unit of a metric. Raises ValueError, with an example."""
+    units = _LIMIT_UNITS[unit]
     found = _LIMIT.fullmatch(str(limit).strip())
     if found is None or isinstance(limit, bool) or found["unit"] not in units:
-        raise ValueError(f"{limit!r} is no limit for {name}; write {_LIMIT_EXAMPLES[known.unit]}")
+        raise ValueError(f"{limit!r} is no limit for {name}; write {_LIMIT_EXAMPLES[unit]}")
     value = float(found["number"]) * units[found["unit"]]
-    if not 0 < value < math.inf or (known.unit == "fraction" and value > 1):
+    if not 0 < value < math.inf or (unit == "fraction" and value > 1):
         raise ValueError(f"{limit!r} is out of range for {name}")
     return value
 
 
 def _valid_objectives(given: dict[str, str | float]) -> dict[str, str | float]:
+    """Raises ValidationError with each wrong limit at its key, so that a message names its line."""
+    errors = []
     for key, limit in given.items():
-        objective_limit(key, limit)
+        try:
+            objective_limit(key, limit)
+        except ValueError as error:
+            wrong = PydanticCustomError("value_error", "{what}", {"what": str(error)})
+            errors.append(InitErrorDetails(type=wrong, loc=(key,), input=limit))
+    if errors:
+        raise ValidationError.from_exception_data("objectives", errors)
     return given
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import (
+    BeforeValidator,
     Discriminator,
     Field,
     JsonValue,
@@ -16,7 +17,7 @@ from pydantic import (
 
 from regress_gate.model.deployment import ArgValue, Deployment
 from regress_gate.model.documents import StrictFloat, StrictInt, StrictModel
-from regress_gate.model.policy import PolicyOverrides
+from regress_gate.model.policy import PolicyOverrides, parse_limit
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 
@@ -46,12 +47,26 @@ class ServerConfig(StrictModel):
     env: dict[str, str] = Field(default_factory=dict)
 
 
-class Slo(StrictModel):
-    """Limits, in seconds, for a request to count as good; None: no limit."""
+def _seconds(limit: object) -> object:
+    return parse_limit("a time", limit, "s") if isinstance(limit, str) else limit
 
-    ttft: StrictFloat | None = Field(default=None, gt=0)
-    tpot: StrictFloat | None = Field(default=None, gt=0)
-    e2el: StrictFloat | None = Field(default=None, gt=0)
+
+LatencyLimit = Annotated[StrictFloat, Field(gt=0), BeforeValidator(_seconds)]
+"""Seconds; in a file also with a unit: `"500ms"`."""
+
+
+class Slo(StrictModel):
+    """Limits for a request to count as good, at least one; None: no limit."""
+
+    ttft: LatencyLimit | None = None
+    tpot: LatencyLimit | None = None
+    e2el: LatencyLimit | None = None
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> "Slo":
+        if self.ttft is None and self.tpot is None and self.e2el is None:
+            raise ValueError("it has no limit: name ttft, tpot or e2el")
+        return self
 
 
 MAX_CONVERSATION_TOKENS = 2048
@@ -228,7 +243,7 @@ class Workload(StrictModel):
             if self.slo is not None and (self.slo.ttft, self.slo.tpot) != (None, None):
                 raise ValueError(f"{self.api} is not streamed: its slo can only name e2el")
         if self.capacity is not None:
-            if self.slo is None or (self.slo.ttft, self.slo.tpot, self.slo.e2el) == (None, None, None):
+            if self.slo is None:
                 raise ValueError("capacity needs slo: what its share of requests must keep")
             if self.concurrency is not None or self.request_rate is not None:
                 raise ValueError("capacity finds the load itself: leave out concurrency and request_rate")

@@ -4,7 +4,8 @@ Loading stops at the first error and only checks whether the suite can be used. 
 (does the model exist? does this version know the engine argument?) are not checked here.
 """
 
-from collections.abc import Collection, Iterator
+import math
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,17 @@ from regress_gate.model.suite import MAX_CONVERSATION_TOKENS, RecordedPrompts, S
 from regress_gate.suites import read_document
 from regress_gate.text import did_you_mean, plural
 
+LONGEST_LIMIT = 60.0
+"""Seconds of an objective above which milliseconds were probably meant."""
+FEWEST_MISSES = 5
+"""Requests beyond a promise with which its attainment can be told from one that is kept."""
 
-def lint_suite(file: Path, known_issues: Collection[str]) -> list[LintMessage]:
-    """All messages by line. The file may be invalid or missing. `known_issues` are ids and aliases."""
+
+def lint_suite(
+    file: Path, known_issues: Collection[str], *, trace_error: Callable[[Scenario], str | None] = lambda _: None
+) -> list[LintMessage]:
+    """All messages by line. The file may be invalid or missing. `known_issues` are ids and aliases; `trace_error` reads
+    the recorded traffic of a scenario and says what is wrong with it."""
     try:
         document = read_document(file)
         if not isinstance(document.data, dict):
@@ -34,7 +43,7 @@ def lint_suite(file: Path, known_issues: Collection[str]) -> list[LintMessage]:
     for index, data in enumerate(_items(document.data.get("scenarios"))):
         if (scenario := _read(Scenario, data)) is None:
             continue  # already reported by the schema
-        for location, what, severity in _scenario(scenario, policy, known_issues):
+        for location, what, severity in _scenario(scenario, policy, known_issues, trace_error):
             line = document.line(("scenarios", index, *location))
             messages.append(LintMessage(file, line, f"scenario {scenario.name}: {what}", severity))
     return sorted(messages, key=lambda message: (message.line or 0, message.what))
@@ -48,13 +57,20 @@ def _schema(document: Document, file: Path) -> Iterator[LintMessage]:
             yield LintMessage(file, line or None, what, "error")
 
 
-def _scenario(scenario: Scenario, policy: Policy, known_issues: Collection[str]) -> Iterator[LocatedMessage]:
+def _scenario(
+    scenario: Scenario, policy: Policy, known_issues: Collection[str], trace_error: Callable[[Scenario], str | None]
+) -> Iterator[LocatedMessage]:
     if not scenario.why:
         yield (), "why is missing: say what the scenario is for", "warning"
     for index, issue in enumerate(scenario.sees):
         if issue not in known_issues:
             yield ("sees", index), f"{issue} is not a known issue" + did_you_mean(issue, known_issues), "warning"
     yield from _measurable(scenario)
+    trace = scenario.workload.trace
+    if trace is not None and _exists(Path(trace.file)) and (wrong := trace_error(scenario)) is not None:
+        yield ("workload", "trace", "file"), wrong, "error"
+    yield from _objectives(scenario.workload)
+    yield from _adapters(scenario)
     yield from _limits(scenario)
     yield from _percentiles(scenario, policy)
 
@@ -75,6 +91,25 @@ def _measurable(scenario: Scenario) -> Iterator[LocatedMessage]:
     if concurrency is not None and requests is not None and requests < concurrency:
         what = f"{plural(requests, 'request never reaches', 'requests never reach')} a concurrency of {concurrency}"
         yield ("workload", "num_requests"), what, "warning"
+
+
+def _objectives(workload: Workload) -> Iterator[LocatedMessage]:
+    for name, limit in (workload.slo.model_dump() if workload.slo else {}).items():
+        if limit is not None and limit > LONGEST_LIMIT:
+            what = f"{name} of {limit:g} s is more than a minute: for {limit:g} milliseconds write {limit:g}ms"
+            yield ("workload", "slo", name), what, "warning"
+    requests, promise = workload.num_requests, workload.capacity
+    if promise is not None and requests is not None and requests * (1 - promise) < FEWEST_MISSES:
+        needed = math.ceil(round(FEWEST_MISSES / (1 - promise), 6))
+        what = f"{plural(requests, 'request')} cannot show a promise of {100 * promise:g} %; send {needed}"
+        yield ("workload", "num_requests"), what, "warning"
+
+
+def _adapters(scenario: Scenario) -> Iterator[LocatedMessage]:
+    arguments = {engine_arg_key(key) for key in scenario.server.engine_args}
+    if scenario.workload.lora_adapters and "lora_modules" not in arguments:
+        what = "the server has no lora_modules, so it serves no adapter: name them in its engine_args"
+        yield ("workload", "lora_adapters"), what, "warning"
 
 
 def _exists(file: Path) -> bool:
@@ -113,7 +148,7 @@ def _may_exceed(workload: Workload, max_model_len: int) -> bool:
 
 def _percentiles(scenario: Scenario, policy: Policy) -> Iterator[LocatedMessage]:
     workload = scenario.workload
-    if workload.num_requests is None:
+    if workload.num_requests is None or workload.capacity is not None:  # whose latencies are not compared
         return
     measured = ("ttft", "tpot", "itl", "e2el") if workload.is_streamed else ("e2el",)
     short = [

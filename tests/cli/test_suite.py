@@ -63,13 +63,13 @@ class TestShow:
         )
         outcome = gate("suite", "show", written(gate, text))
         shown = " ".join(outcome.out.split())
-        assert outcome.code == 0
         assert "traffic recorded -> recorded trace, times x 0.5 100" in shown
         assert (
             "regress-gate trace: 100 requests in 3 min (0.5/s, at most 1 within a second); prompts of 100 tokens "
             "(median; p95 100, at most 100); answers of 20 tokens (median; p95 20, at most 20)"
         ) in shown
         assert "none.jsonl: cannot be read (No such file or directory)" in shown
+        assert outcome.code == 2
         traces = gate("suite", "show", "mine.yaml", "--format", "json").json["traces"]
         assert (traces["traffic"]["seconds"], traces["traffic"]["output_tokens"]) == (198.0, [20.0, 20.0, 20.0])
         assert "cannot be read" in traces["none"]["error"]

@@ -6,7 +6,7 @@ import pytest
 from regress_gate.gate.planning import adjusted_effects, plan_runs, series_effects, series_spread
 from regress_gate.gate.series_comparison import compare_all_series
 from regress_gate.model.documents import Document, validate
-from regress_gate.model.metric import METRICS
+from regress_gate.model.metric import METRICS, PROMISE_KEY
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Answer, BlockPosition, Outputs
 from regress_gate.model.suite import RunCost, Suite
@@ -278,3 +278,26 @@ class TestEffects:
         assert found.p_adjusted == pytest.approx(min(1.0, 8 * flat[smallest]))
         assert alone[keys[0]].second_in_block.p_adjusted <= together[keys[0]].second_in_block.p_adjusted
         assert together[keys[0]].second_in_block.size == plain[keys[0]].second.size
+
+
+class TestCapacities:
+    CAPACITY = {"name": "chat", "server": {"model": "m/tiny"}} | {
+        "workload": {"input_len": 16, "output_len": 8, "num_requests": 100, "slo": {"ttft": 0.5}, "capacity": 0.9}
+    }
+
+    def test_the_search_is_told_and_is_part_of_the_time(self):
+        suite = a_suite(self.CAPACITY).model_copy(update={"cost": RunCost(minutes=5.0, gpus=1, source="a model")})
+        plan = planned([], suite=suite, blocks=2)
+        assert [(each.scenario, each.requests, each.is_searched) for each in plan.capacities] == [("chat", 100, True)]
+        assert plan.seconds == pytest.approx(2 * 2 * 300 + 300 * 8 / 5)
+        assert plan.as_document()["capacities"] == [{"scenario": "chat", "requests": 100, "is_searched": True}]
+
+    def test_rates_of_stored_runs_are_not_searched_again(self):
+        trial = make_trial("chat", workload={"request_rate": 4.0, PROMISE_KEY: 0.9})
+        stored = make_run("1", "0.19.0", trial, place=BlockPosition("e", 1, 1, "baseline", seconds=300.0))
+        plan = planned([stored], suite=a_suite(self.CAPACITY), blocks=2)
+        assert not plan.capacities[0].is_searched
+        assert plan.seconds == pytest.approx(2 * 2 * 300)
+
+    def test_a_suite_without_one_plans_none(self):
+        assert planned([]).capacities == ()

@@ -134,7 +134,7 @@ def test_a_capacity_is_asked_for_by_the_share_that_must_keep_the_objectives():
     ("text", "what"),
     [
         ("{capacity: 0.95}", "capacity needs slo"),
-        ("{capacity: 0.95, slo: {}}", "capacity needs slo"),
+        ("{capacity: 0.95, slo: {}}", "slo: it has no limit: name ttft, tpot or e2el"),
         ("{capacity: 1.0, slo: {ttft: 1.0}}", "capacity"),
         ("{capacity: 0.95, slo: {ttft: 1.0}, concurrency: 4}", "leave out concurrency and request_rate"),
         ("{capacity: 0.95, slo: {ttft: 1.0}, request_rate: 4}", "leave out concurrency and request_rate"),

@@ -241,6 +241,11 @@ class TestPromises:
         assert simulation.simulate(case, 600).failed >= 0.80
 
     @pytest.mark.parametrize("shape", ["SLOPE", "CLIFF"])
+    def test_a_loss_of_a_fifth_has_an_upper_end(self, simulation, shape):
+        case = simulation.Case(0.20, getattr(simulation, shape))
+        assert simulation.simulate(case, 300).bounded >= 0.90
+
+    @pytest.mark.parametrize("shape", ["SLOPE", "CLIFF"])
     @pytest.mark.parametrize("blocks", [4, 6])
     def test_equal_versions_rarely_fail(self, simulation, shape, blocks):
         case = simulation.Case(0.0, getattr(simulation, shape), blocks=blocks)

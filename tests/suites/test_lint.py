@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regress_gate.app.authoring import lint_suites
 from regress_gate.suites import load_suite, suite_template
 from regress_gate.suites.lint import lint_suite
 
+NO_ADAPTER = (
+    ":15: warning: scenario a: the server has no lora_modules, so it serves no adapter: name them in its engine_args"
+)
+ASKED = b'{"time": 0, "input_tokens": 10, "output_tokens": 2}\n'
+"""A request of a trace."""
 KNOWN = ["VLLM-28882", "VLLM-41306"]
 GOOD = """\
 name: mine
@@ -118,6 +124,57 @@ def test_all_errors_are_reported_with_their_lines(linted):
 )
 def test_warnings_have_their_lines(linted, old, new, complaint):
     assert complaint in linted(GOOD.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("workload", "complaints"),
+    [
+        (
+            "slo: {ttft: 500, tpot: 0.05}",
+            [":14: warning: scenario a: ttft of 500 s is more than a minute: for 500 milliseconds write 500ms"],
+        ),
+        ('slo: {ttft: "500ms", tpot: "50 ms"}', []),
+        ("slo: {ttft: 0.5}\n      lora_adapters: [sql]", [NO_ADAPTER]),
+        (
+            "slo: {ttft: fast}",
+            [":14: error: scenarios.0.workload.slo.ttft: 'fast' is no limit for a time; write \"500ms\""],
+        ),
+        ("slo: {}", [":14: error: scenarios.0.workload.slo: it has no limit: name ttft, tpot or e2el"]),
+    ],
+)
+def test_objectives_and_adapters_are_read_with_doubt(linted, workload, complaints):
+    assert linted(f"{GOOD}      {workload}\n") == complaints
+
+
+def test_a_capacity_needs_requests_beyond_its_promise_and_compares_no_latencies(linted):
+    text = GOOD.replace("concurrency: 4", "slo: {ttft: 0.5}\n      capacity: 0.999").replace(
+        "[ttft_median]", "[ttft_p99]"
+    )
+    assert linted(text) == [":14: warning: scenario a: 20 requests cannot show a promise of 99.9 %; send 5000"]
+    assert linted(text.replace("num_requests: 20", "num_requests: 5000")) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (ASKED[:30], "traffic.jsonl:1: "),
+        (b'{"time": NaN, "input_tokens": 10, "output_tokens": 2}\n', "traffic.jsonl:1: "),
+        (b"", "traffic.jsonl: "),
+        (b"\x00\x01\xff\xfe", "traffic.jsonl"),
+        (b'{"time": 9, "input_tokens": 10, "output_tokens": 2}\n' + ASKED, "traffic.jsonl:2: is earlier"),
+        (ASKED, "traffic.jsonl"),
+    ],
+)
+def test_a_broken_trace_is_an_error_of_the_suite(tmp_path, monkeypatch, content, complaint):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "traffic.jsonl").write_bytes(content)
+    workload = "trace: {file: traffic.jsonl}\n      num_requests: 2\n"
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(GOOD[: GOOD.index("input_len")] + workload)
+    report = lint_suites([suite])
+    assert report.errors == 1
+    assert report.messages[0].line == 10
+    assert report.messages[0].what.startswith(f"scenario a: {complaint}")
 
 
 def test_embeddings_are_judged_by_what_they_are_measured_by(linted):

@@ -96,6 +96,12 @@ class TestAGpuSuite:
     def test_has_a_scenario_of_objectives_whose_arrivals_do_not_wait(self, name: str):
         assert [one.name for one in SUITES[name].scenarios if one.workload.slo and one.workload.request_rate]
 
+    def test_gates_the_share_of_requests_that_meet_the_objectives(self, name: str):
+        gate = Policy().over(SUITES[name].gate)
+        planned = plan_runs([], gate, SUITES[name], blocks=SUITES[name].blocks or 8, have=0, stops_early=True)
+        promised = {one.name for one in SUITES[name].scenarios if one.workload.slo and one.workload.capacity is None}
+        assert {one.scenario for one in planned.series if one.metric == "slo_attainment"} == promised
+
     @pytest.mark.parametrize("cv", [0.02, 0.03])
     def test_promises_an_unchanged_version_a_pass_within_eight_blocks(self, name: str, cv: float):
         suite = SUITES[name]
@@ -120,6 +126,13 @@ def test_suites_that_were_never_measured_start_with_a_notice():
     for file in FOLDER.glob("*.yaml"):
         if not file.name.startswith("cpu-"):
             assert "never measured" in file.read_text(encoding="utf-8").splitlines()[0]
+
+
+@pytest.mark.parametrize("name", GPU_SUITES)
+def test_a_gpu_suite_names_the_source_of_its_shape_or_objectives(name: str):
+    head = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").partition("\nname:")[0]
+    assert "https://" in head
+    assert "Objectives: " in head or "objectives: " in head
 
 
 def test_the_request_settings_of_a_suite_reach_the_client():

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from regress_gate.bench.experiment.experiment_plan import ServerGroup
+from regress_gate.bench.experiment.experiment_plan import LEVELS, MOST_PROBES, ServerGroup
 from regress_gate.bench.experiment.run_maker import (
     START_ATTEMPTS,
     ExperimentSetup,
@@ -28,14 +28,11 @@ from regress_gate.model.metric import PROMISE_KEY
 from regress_gate.model.run import Run
 from regress_gate.model.suite import Scenario
 
-MOST_PROBES = 8
 FIRST_CONCURRENCY, LAST_CONCURRENCY = 16, 1024
 """Requests in flight of the first probe, and the most that are tried. Each further probe has four times as many, or a
 quarter."""
 PRECISION = 1.08
 """Ratio of two neighbouring rates, of which one keeps the promise and the other does not, at which the search ends."""
-LEVELS = (0.82, 0.91, 1.01, 1.12)
-"""Rates that are measured, as parts of the one that was found. The lowest still brackets a loss of a tenth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +91,8 @@ def _outward(room: float) -> float:
 
 
 def search_rate(probe: Probe, promise: float) -> float:
-    """The rate, in requests per second, at which a share of `promise` of the requests keeps the objectives: to 5 %, or
-    the middle of what MOST_PROBES leave.
+    """The rate, in requests per second, at which a share of `promise` of the requests keeps the objectives: to 5 % on a
+    server that answers each probe alike, else as near as its noise allows, or the middle of what MOST_PROBES leave.
 
     Raises ValueError for a server that keeps the promise at no load, or at every one.
     """

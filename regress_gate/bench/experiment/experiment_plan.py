@@ -17,6 +17,11 @@ BASELINE, CANDIDATE, SINGLE = "baseline", "candidate", "single"
 COUNTER_TEST = "counter_test"
 """The side of a plan whose servers are given another setting than the suite's."""
 
+MOST_PROBES = 8
+"""Of the search for a capacity, on a server start of its own."""
+LEVELS = (0.70, 0.82, 0.91, 1.01, 1.12)
+"""Rates that are measured, as parts of the one that was found. The lowest still brackets a loss of a fifth."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerSetting:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from regress_gate.bench.experiment.experiment_plan import LEVELS, MOST_PROBES
 from regress_gate.gate.audit.causes import MOST_CAUSES
 from regress_gate.gate.early_stopping import ExpectedStop
-from regress_gate.gate.planning import RunPlan, SeriesPlan
+from regress_gate.gate.planning import CapacityPlan, RunPlan, SeriesPlan
 from regress_gate.model.suite import TraceFacts
 from regress_gate.report.document import (
     Block,
@@ -66,6 +67,7 @@ class PlanView(View):
             pairs.append(Pair("time", _time(plan, self.budget)))
             if plan.likely_end is not None and plan.runs_a_side > FIRST_ANALYSIS:
                 pairs.append(Pair("ends", _expected_stop(plan.likely_end)))
+        pairs += [Pair("capacity", _capacity_text(each)) for each in plan.capacities if plan.blocks]
         pairs += [Pair(scenario, trace_text(facts)) for scenario, facts in self.traces.items()]
         if self.counter_test_starts is not None:
             starts = plural(self.counter_test_starts, "server start")
@@ -112,6 +114,14 @@ def _plan_table(series: Sequence[SeriesPlan]) -> Table:
         for each in sorted(series, key=lambda each: (-each.shown_within / each.margin, each.name))
     ]
     return Table.of(columns, tuple(rows))
+
+
+def _capacity_text(capacity: CapacityPlan) -> str:
+    rates = f"{capacity.requests} requests at each of {len(LEVELS)} rates in each run"
+    if not capacity.is_searched:
+        return f"{capacity.scenario}: {rates}, if the stored ones are of the baseline; else they are searched first"
+    search = f"its rates are searched first, on one more server start with at most {MOST_PROBES} probes"
+    return f"{capacity.scenario}: {search}; then {rates}"
 
 
 def _expected_stop(stop: ExpectedStop) -> str:

@@ -1,6 +1,9 @@
 """Recorded traffic that is sent again: when, what, and what is kept of it."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from regress_gate.bench.load.trace import Trace, open_trace
 from regress_gate.errors import InputError
 from regress_gate.gate.sides import workload_difference
 from regress_gate.model.suite import RecordedTrace, Suite
+from tests.factories.scripts import ROOT
 
 LENGTHS = {"input_len": 0, "output_len": 0}
 
@@ -157,3 +161,14 @@ def test_a_suites_trace_is_read_before_a_server_starts(tmp_path):
         load_workloads(suite(file, num_requests=3))
     with pytest.raises(InputError, match=r"none\.jsonl: cannot be read"):
         load_workloads(suite(str(tmp_path / "none.jsonl")))
+
+
+def test_the_benchmark_of_lateness_measures_the_client_and_the_thread():
+    """Not its bound, which a busy machine breaks: it says so and exits with 1."""
+    command = [sys.executable, "benchmarks/trace_replay.py", "--pairs", "1", "--requests", "20", "--rate", "100"]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120
+    )
+    rows = [line.split()[-5:-4] for line in done.stdout.splitlines() if "by the server" in line or "own stamp" in line]
+    assert rows == [["20"]] * 3, done.stdout + done.stderr
+    assert "beside what the machine can send" in done.stdout

@@ -53,7 +53,7 @@ def test_both_versions_are_measured_at_the_same_rates_around_the_baselines_capac
     lab.suite.write_text(SUITE.replace("num_requests: 80", "num_requests: 40"))
     outcome, series = compared(lab, blocks=1)
     (levels,) = rates(lab.runs())
-    assert len(levels) == 4
+    assert len(levels) == 5
     assert levels[0] < 12 < levels[-1]
     assert series["baseline"]["mean"] == pytest.approx(12, rel=0.1), outcome  # a step between two rates
     assert {one["metric"] for one in outcome.json["series"] if one["scenario"] == "chat"} == {"max_load@slo"}
@@ -72,6 +72,12 @@ def test_later_blocks_are_measured_at_the_rates_of_the_stored_ones(lab):
     outcome, series = compared(lab, blocks=2)
     assert series["baseline"]["runs"] == 2, outcome
     assert len(rates(lab.runs())) == 1
+
+
+def test_a_plan_tells_what_a_capacity_takes(lab):
+    told = " ".join(lab("compare", "v0.19.0", "v0.19.1", "--measure", "--plan").out.split())
+    assert "capacity chat: its rates are searched first, on one more server start with at most 8 probes; then" in told
+    assert "80 requests at each of 5 rates in each run" in told
 
 
 def test_a_promise_that_no_load_keeps_is_said(lab):
