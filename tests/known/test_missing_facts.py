@@ -73,6 +73,9 @@ OPT_INS = [
     {"engine_args": {"kv_transfer_config.kv_connector": "NixlConnector"}},
     {"engine_args": {"distributed_executor_backend": "ray"}},
     {"env": {"VLLM_MXFP4_USE_MARLIN": ["1", "0"]}},
+    {"env": {"VLLM_USE_FLASHINFER_MOE_FP8": "1"}},
+    {"env": {"VLLM_FLASHINFER_MOE_BACKEND": ["throughput", "latency", "masked_gemm"]}},
+    {"env": {"VLLM_ROCM_CUSTOM_PAGED_ATTN": "0"}},
 ]
 NO_OPT_INS = [
     {"engine_args": {"block_size": 64}},
@@ -80,6 +83,8 @@ NO_OPT_INS = [
     {"engine_args": {"enable_prefix_caching": True}},
     {"env": {"VLLM_ROCM_USE_AITER": "1"}},
     {"env": {"VLLM_ATTENTION_BACKEND": "FLASHINFER"}},
+    {"env": {"VLLM_USE_FLASHINFER_SAMPLER": "1"}},
+    {"env": {"VLLM_USE_V1": "1"}},
     {"features": ["multimodal"]},
 ]
 H200 = Deployment(accelerator="H200")

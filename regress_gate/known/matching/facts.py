@@ -49,9 +49,15 @@ ENGINE_DEFAULTS: Mapping[str, ArgValue] = {
 """The same in all builds of which this program ships the configuration (0.19.0 to 0.32.0)."""
 UNSET_BY_DEFAULT = (
     *("speculative_config", "kv_transfer_config", "lora_modules", "kv_events_config", "kv_offloading_size"),
-    "reasoning_parser",
+    *("reasoning_parser", "additional_config"),
 )
 """Arguments that are null or empty by default, which means: not in use."""
+NEVER_CHOSEN: Mapping[str, tuple[str, ...]] = {
+    "attention_backend": ("TREE_ATTN",),
+    "quantization": ("experts_int8", "moe_wna16", "ptpc_fp8", "tpu_int8"),
+}
+"""Values that only the user gives to an argument which vLLM fills in where it is not set: of all backends for attention
+one was never chosen for anybody, and these quantizations are no format of a checkpoint."""
 
 OPT_IN_FEATURES: tuple[Feature, ...] = ("lora", "speculative_decoding", "disaggregated_prefill", "structured_output")
 """Features that are off unless the launch line or the requests ask for them."""
