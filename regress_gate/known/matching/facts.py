@@ -13,6 +13,7 @@ from regress_gate.accelerators.registry import gpu_level, identify, platform_of
 from regress_gate.known.matching import names
 from regress_gate.known.matching.models import architecture_of, features_of
 from regress_gate.model.deployment import ArgValue, Deployment, Feature
+from regress_gate.vllm.image_names import read_image
 
 ENGINE_DEFAULTS: Mapping[str, ArgValue] = {
     "tensor_parallel_size": 1,
@@ -145,7 +146,8 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
         moe_quantization=deployment.moe_quantization,
         sizes={size: args[key] for size in _SIZES if (key := f"{size}_parallel_size") in args},
         backends={str(part): name for part, name in deployment.backends.items()},
-        dependencies={canonicalize_name(name): version for name, version in deployment.dependencies.items()},
+        dependencies=_of_image(deployment.distribution)
+        | {canonicalize_name(name): version for name, version in deployment.dependencies.items()},
         distribution=deployment.distribution,
         args=args,
         unused=unused,
@@ -155,6 +157,12 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
         complete_env=deployment.complete_env,
         complete=deployment.complete,
     )
+
+
+def _of_image(distribution: str | None) -> dict[str, str]:
+    """What is known of the packages in an image by its name alone."""
+    python = None if distribution is None else read_image(distribution).python
+    return {} if python is None else {"python": python}
 
 
 def _features(
