@@ -141,7 +141,12 @@ def check_version(
     ]
     deployment = deployment_out(settings.deployed_server)
     release = None if best is None or best.version is None else str(best.version)
-    update = {"advice": " ".join(filter(None, advice)), "deployment": deployment, "recommended": release}
+    update = {
+        "advice": " ".join(filter(None, advice)),
+        "deployment": deployment,
+        "launch_line_is_complete": facts.deployment.complete,
+        "recommended": release,
+    }
     result = result.model_copy(update=update)
     return CheckedVersion(result, before, candidate, findings, tuple(notes))
 

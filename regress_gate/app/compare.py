@@ -131,7 +131,11 @@ def compare_stored(
         report_only=report_only,
         gpu_hour=settings.config.cost.gpu_hour if gpu_hour is None else gpu_hour,
     )
-    result = decide_compare(given, rules).model_copy(update={"deployment": deployment_out(settings.deployed_server)})
+    facts = {
+        "deployment": deployment_out(settings.deployed_server),
+        "launch_line_is_complete": settings.deployment.complete,
+    }
+    result = decide_compare(given, rules).model_copy(update=facts)
     if all(series.verdict is not Verdict.REGRESSION for series in result.series):
         return result
     if len(choice.pairs) > 1:

@@ -132,7 +132,7 @@ class TestFlags:
 
     def test_what_would_settle_most_is_asked_for(self, gate):
         advice = checked(gate, *MOVE, "--accelerator", "H200")["advice"]
-        assert "need more facts; most wanted: --serve-command or --deployment (" in advice
+        assert "Known issues need more facts; most wanted: --serve-command or --deployment (" in advice
 
 
 def test_of_two_that_tell_the_same_fact_the_nearer_one_counts(tmp_path):
