@@ -168,7 +168,9 @@ OPT_IN: dict[str, Any] = {"severity": Severity.MEDIUM, "missing": ["--engine-arg
 
 @both
 def test_what_only_the_launch_line_could_tell_is_one_line_of_a_check(format_: str) -> None:
-    opt_ins = [unknown(number, **OPT_IN) for number in range(101, 106)]
+    opt_ins = [unknown(number, **OPT_IN) for number in range(101, 104)]
+    opt_ins += [unknown(104, **{**OPT_IN, "missing": ["--env VLLM_MXFP4_USE_MARLIN"]})]
+    opt_ins += [unknown(105, **{**OPT_IN, "missing": ["--feature structured_output"]})]
     others = [unknown(201), unknown(202, **{**OPT_IN, "severity": Severity.HIGH}), unknown(203, severity=Severity.LOW)]
     text = shown(checked(*opt_ins, *others), format_)
     assert set(re.findall(r"VLLM-\d+", text)) == {"VLLM-201", "VLLM-202", "VLLM-203"}

@@ -241,9 +241,13 @@ def rank_missing_facts(
 
 
 def needs_launch_line_alone(missing: Sequence[str]) -> bool:
-    """Whether all missing facts are settings that come with a launch line, and the model is not one of them."""
+    """Whether all missing facts are settings that come with a launch line, or follow from it, and the model is not one
+    of them."""
     return bool(missing) and all(
-        (_is_in_launch_line(flag) and flag != "--model") or flag.startswith("--env ") for flag in missing
+        (_is_in_launch_line(flag) and flag != "--model")
+        or flag.startswith("--env ")
+        or flag == "--feature structured_output"
+        for flag in missing
     )
 
 

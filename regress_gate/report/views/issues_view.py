@@ -248,7 +248,7 @@ def select_issues(result: Result, *, verbose: bool = False, is_full: bool = Fals
     waiting = [
         one for one in reported if not verbose and one.applies is Applies.UNKNOWN and not matches_measurements(one)
     ]
-    deciding = {reason.issue for reason in result.reasons if reason.code is ReasonCode.UNDECIDED and reason.issue}
+    deciding = _deciding(result)
     # An issue that lacks one fact is likelier to apply than one that lacks three.
     waiting.sort(
         key=lambda one: (
@@ -264,7 +264,7 @@ def select_issues(result: Result, *, verbose: bool = False, is_full: bool = Fals
         limit = max(limit, len(deciding))
     elif result.command == "compare":
         limit = 0  # without the accelerator most records may apply: that one fact comes first
-    together = _counted_together(result, [one for one in waiting if one.id not in deciding])
+    together = {} if verbose else issues_counted_together(result)
     counted = {one.id for members in together.values() for one in members}
     listed = [one for one in waiting if one.id not in counted]
     shown = listed[:limit]
@@ -286,9 +286,21 @@ def select_issues(result: Result, *, verbose: bool = False, is_full: bool = Fals
     return IssueSelection(groups, undecided, minor, rest, "; ".join(more))
 
 
-def _counted_together(result: Result, waiting: Sequence[KnownIssueOut]) -> dict[str, list[KnownIssueOut]]:
+def _deciding(result: Result) -> set[str]:
+    """Issues on which the decision depends."""
+    return {reason.issue for reason in result.reasons if reason.code is ReasonCode.UNDECIDED and reason.issue}
+
+
+def issues_counted_together(result: Result) -> dict[str, list[KnownIssueOut]]:
     """Issues below high severity that a check counts in one line, by what they need: one source settles all of them."""
-    minor = [one for one in waiting if one.severity.rank < Severity.HIGH.rank]
+    if result.command != "check":
+        return {}
+    deciding = _deciding(result)
+    minor = [
+        one
+        for one in reported_issues(result.known_issues)
+        if one.applies is Applies.UNKNOWN and one.severity.rank < Severity.HIGH.rank and one.id not in deciding
+    ]
     together = {
         f"need only {LAUNCH_LINE}": [
             one for one in minor if not result.launch_line_is_complete and needs_launch_line_alone(one.missing)
@@ -297,8 +309,7 @@ def _counted_together(result: Result, waiting: Sequence[KnownIssueOut]) -> dict[
             one for one in minor if needs_environment_alone(one.missing)
         ],
     }
-    is_check = result.command == "check"
-    return {what: members for what, members in together.items() if is_check and len(members) >= _FEWEST_TOGETHER}
+    return {what: members for what, members in together.items() if len(members) >= _FEWEST_TOGETHER}
 
 
 def _more(
