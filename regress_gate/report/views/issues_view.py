@@ -47,10 +47,14 @@ _MOST_SERIES = 3
 def cause_lines(result: Result) -> list[str]:
     """One line for each issue that explains something, then one for all that has the same nearest issues.
 
-    What a counter-test explains is said with the causes in the servers.
+    What a counter-test explains is said with the causes in the servers, and so is that none of them is known.
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[ExplanationOut]] = {}
-    shown = [one for one in result.explanations if one.issue is not None or not one.measured]
+    shown = [
+        one
+        for one in result.explanations
+        if one.issue is not None or not (one.measured or (one.observed and not one.causes))
+    ]
     for one in sorted(shown, key=lambda each: each.issue is None):
         near = () if one.issue else tuple(cause.issue for cause in one.causes)
         groups.setdefault((one.issue, near), []).append(one)
