@@ -271,6 +271,11 @@ class TestWeakPolicies:
             ('[gate.margins]\n"*" = 0.99\n', 'margin "*" is 99% (default 5% to 20%)'),
             ("[gate]\nconfidence = 0.5\n", "confidence is 50% (default 90%)"),
             ('[gate]\nblock_severity = "never"\n', "block_severity is never (default high)"),
+            (
+                "[gate]\nfalse_alarm_budget = 0.01\n",
+                "false_alarm_budget is 1% (default 5%), so a loss is harder to show",
+            ),
+            ('[gate]\non_inconclusive = "pass"\n', "what is not decided exits as a pass (on_inconclusive)"),
             ('[gate]\nmetrics = ["ttft_median"]\n', "only ttft_median can fail or pass it"),
         ],
     )
