@@ -129,6 +129,7 @@ class TestACopyIsNoMeasurement:
         done = gate("import", "copies", "--version", "0.20.0", *FLAGS, "--run-per-file")
         assert "6 results stored already" in done.out
         assert "stay in run:1, run:2, run:3, run:4, run:5, run:6 of 0.19.1 on lab" in done.err
+        assert "the same numbers a second time are a copy and no measurement; only if they were" in done.err
         assert gate("compare", "v0.19.1", "v0.20.0", "--testbed", "lab").code == 5
 
     def test_copies_that_are_in_the_store_decide_nothing_and_are_named(self, gate):
