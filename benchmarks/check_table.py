@@ -9,8 +9,10 @@ The answers of an older state of the program come from a worktree of its commit,
     PYTHONPATH=../before python benchmarks/check_table.py --answers BEFORE.json
 
 A green was earned if every release of the move was reviewed for the platform and the candidate takes the launch line,
-as far as is known today: coverage.yaml, and the launch lines that the newest answers refuse. No network is used, and no
-store. Four launch lines carry what people carry along: flags of the past, and one that never was.
+as far as is known today: coverage.yaml, and the launch lines that the newest answers refuse. An issue that may apply
+has a line of its own to read, unless it is below high and one source settles it with others (the launch line, or
+`--collect-env`): these share a line. No network is used, and no store. Four launch lines carry what people carry along:
+flags of the past, and one that never was.
 """
 
 import argparse
@@ -21,8 +23,10 @@ import shlex
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Collection
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -157,15 +161,15 @@ DEPLOYMENTS = [
 ]
 
 
-def answers() -> list[dict[str, Any]]:
-    """One answer for each deployment, move and way to describe it."""
+def answers(numbers: Collection[int] = range(len(DEPLOYMENTS))) -> list[dict[str, Any]]:
+    """One answer for each of these deployments, move and way to describe it."""
     from regress_gate.app import known_issues
     from regress_gate.cli.main import run
 
     # Reading the records takes most of the time of a check.
     known_issues.load_records = cache(known_issues.load_records)
     given = []
-    for number, row in enumerate(DEPLOYMENTS):
+    for number, row in ((number, DEPLOYMENTS[number]) for number in numbers):
         facts = ["--accelerator", row.accelerator, "--model", row.model, "--quantization", row.quantization]
         for way, more in ((WITH, ["--serve-command", _shell(row.line)]), (WITHOUT, [])):
             for base, candidate in MOVES:
@@ -181,12 +185,26 @@ def answers() -> list[dict[str, Any]]:
                         "exit_code": result["exit_code"],
                         "reasons": sorted({reason["code"] for reason in result.get("reasons", ())}),
                         "may_apply": sum(one["applies"] == "unknown" for one in found),
+                        "to_read": _to_read(result),
                         "applies": sum(one["applies"] == "yes" for one in found),
                         "missing": [one["missing"] or [one["why"]] for one in found if one["applies"] == "unknown"],
                         "ids": [one["id"] for one in found if one["applies"] == "unknown"],
                     }
                 )
     return given
+
+
+def _to_read(result: dict[str, Any]) -> int:
+    """Issues that may apply and have a line of their own; in older states of the program all of them."""
+    may_apply = sum(one["applies"] == "unknown" for one in result.get("known_issues", ()))
+    try:
+        from regress_gate.model.result import Result
+        from regress_gate.report.views.issues_view import issues_counted_together
+
+        read = Result.model_validate(result)
+    except (ImportError, ValueError):
+        return may_apply
+    return may_apply - sum(map(len, issues_counted_together(read).values()))
 
 
 def _shell(line: str) -> str:
@@ -223,8 +241,9 @@ def report(states: dict[str, list[dict[str, Any]]]) -> str:
         "# What check answers: 60 deployments, 7 moves",
         "",
         "Made by `python benchmarks/check_table.py --before BEFORE.json --after AFTER.json`; the script says how the",
-        "answers are made. Before is commit 889e0d3. P pass, F fail, I inconclusive, E refused: the answers to the",
-        "seven moves with the launch line. May apply: known issues that need more facts, mean of the checks.",
+        f"answers are made, on {datetime.now(UTC).date()}. Before is commit 889e0d3. P pass, F fail, I inconclusive, E",
+        "refused: the answers to the seven moves with the launch line. May apply: known issues that need more facts,",
+        "mean of the checks; those in a line of their own are the ones to read, one by one.",
         "",
         "| | " + " | ".join(states) + " |",
         "|---|" + "---|" * len(states),
@@ -254,6 +273,12 @@ def report(states: dict[str, list[dict[str, Any]]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def mean_to_read(given: list[dict[str, Any]], way: str) -> float:
+    """Issues in a line of their own, mean of the checks of one way to describe a deployment."""
+    own = [one.get("to_read", one["may_apply"]) for one in given if one["way"] == way]
+    return sum(own) / len(own)
+
+
 def _summary(states: dict[str, list[dict[str, Any]]]) -> list[tuple[str, list[str]]]:
     summary: list[tuple[str, list[str]]] = []
     for decision in ("pass", "fail", "inconclusive"):
@@ -277,6 +302,9 @@ def _summary(states: dict[str, list[dict[str, Any]]]) -> list[tuple[str, list[st
             own = [one["may_apply"] for one in given if one["way"] == way]
             means.append(f"{sum(own) / len(own):.2f}")
         summary.append((f"may apply a check, {way}", means))
+        summary.append(
+            (f"of these in a line of their own, {way}", [f"{mean_to_read(one, way):.2f}" for one in states.values()])
+        )
     return summary
 
 

@@ -131,7 +131,6 @@ def check_version(
     if baseline is not None and facts.version is not None and facts.version.number not in named:
         notes.append(f"--from {before} is used; the given file says that {facts.version} runs")
     result, findings = decide(candidate), find(before, candidate).findings
-    notes += try_line(candidate).notices
     deciding = {reason.issue for reason in result.reasons if reason.code is ReasonCode.UNDECIDED and reason.issue}
     advice = [
         "" if version is None else result.advice,
@@ -141,7 +140,12 @@ def check_version(
     ]
     deployment = deployment_out(settings.deployed_server)
     release = None if best is None or best.version is None else str(best.version)
-    update = {"advice": " ".join(filter(None, advice)), "deployment": deployment, "recommended": release}
+    update = {
+        "advice": " ".join(filter(None, advice)),
+        "deployment": deployment,
+        "launch_line_is_complete": facts.deployment.complete,
+        "recommended": release,
+    }
     result = result.model_copy(update=update)
     return CheckedVersion(result, before, candidate, findings, tuple(notes))
 

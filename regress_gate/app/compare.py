@@ -19,6 +19,8 @@ from regress_gate.gate.regression_origin import add_regression_origins, choose_h
 from regress_gate.gate.replicates import BlockKey, is_in_block, open_blocks, pair_runs
 from regress_gate.gate.series_inputs import needs_samples
 from regress_gate.gate.sides import ComparisonSide, make_side, runs_that_count, sides_by_version
+from regress_gate.known.records.coverage import never_released
+from regress_gate.known.records.releases import shipped_releases
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.metric import METRICS
 from regress_gate.model.policy import Policy, PolicyLayer, PolicyOverrides, Waiver, policy_weaknesses, weak_waivers
@@ -131,7 +133,11 @@ def compare_stored(
         report_only=report_only,
         gpu_hour=settings.config.cost.gpu_hour if gpu_hour is None else gpu_hour,
     )
-    result = decide_compare(given, rules).model_copy(update={"deployment": deployment_out(settings.deployed_server)})
+    facts = {
+        "deployment": deployment_out(settings.deployed_server),
+        "launch_line_is_complete": settings.deployment.complete,
+    }
+    result = decide_compare(given, rules).model_copy(update=facts)
     if all(series.verdict is not Verdict.REGRESSION for series in result.series):
         return result
     if len(choice.pairs) > 1:
@@ -204,7 +210,19 @@ def _choose(store: CombinedStore, scope: ComparisonScope, suite: str | None) -> 
     if len(named) == len(refs):
         with suppress(NoDataError):
             return choose(store.inventory(named))
-    return choose(store.inventory())
+    inventory = store.inventory()
+    try:
+        return choose(inventory)
+    except NoDataError:
+        _refuse_never_released([one for one in named if not any(held.version.matches(one) for held in inventory)])
+        raise
+
+
+def _refuse_never_released(versions: Sequence[Version]) -> None:
+    """Raises NoDataError for the first that was never released: there is nothing that could be measured."""
+    for version in versions:
+        if (nearest := never_released(version, shipped_releases())) is not None:
+            raise NoDataError(f"vLLM {version} was never released; the nearest release is {nearest}") from None
 
 
 def _find_open_blocks(

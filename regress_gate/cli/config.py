@@ -41,7 +41,7 @@ def show(**options: Any) -> None:
         rows.append((f"deployment.{key}", value, "flags over " + source if flagged and filed else origin))
     policy = settings.policy()
     for key, value in policy.model_dump(mode="json", exclude={"margins"}).items():
-        rows.append((f"gate.{key}", value, source if getattr(given.gate, key, None) is not None else "default"))
+        rows.append((f"gate.{key}", value, source if getattr(given.gate, key, None) not in (None, {}) else "default"))
     rows += [(f"gate.margins.{key}", value, source) for key, value in given.gate.margins.items()]
     rows += [
         (f"gate.margins.{key}", value, "default")

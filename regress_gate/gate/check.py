@@ -76,6 +76,7 @@ def decide_check(
         move=move,
         known_issues=issues,
         coverage=coverage,
+        warnings=[] if launch is None else list(launch.notices),
         # A check measures no series, so unused waivers of series are left out.
         waivers=[waiver for waiver in book.outcome() if waiver.state != "unused" or "/" not in waiver.finding],
     )

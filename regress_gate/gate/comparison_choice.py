@@ -13,7 +13,7 @@ from regress_gate.model.run import IMPORTED_SUITE, SuiteRef
 from regress_gate.model.testbed import Testbed, asks_for_several, compare_testbeds, is_wanted_testbed
 from regress_gate.model.version import Channel, Ref, RefKind, Version
 from regress_gate.store.store_interface import Holding, HoldingOrigin, Pin
-from regress_gate.text import natural_key, plural
+from regress_gate.text import did_you_mean, natural_key, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,14 @@ def _nothing_stored_text(
     if len(testbeds) != 1:
         return f"no stored runs for {ref}; stored: {_listed_versions(everything)} (see `regress-gate baseline list`)"
     here = [holding for holding in everything if holding.testbed == testbeds[0]]
-    text = f"no stored runs for {ref} on {testbeds[0]}; stored there: {_listed_versions(here) or 'nothing'}"
+    if not here:
+        named = sorted({holding.testbed for holding in everything}, key=natural_key)
+        shared = {holding.suite for holding in everything if holding.suite != IMPORTED_SUITE}
+        suite = f"--suite {next(iter(shared)).name} " if len(shared) == 1 else ""
+        command = f"{measure or f'run {ref}'} {suite}--testbed {testbeds[0]}"
+        nothing = f"nothing is stored on testbed {testbeds[0]}{did_you_mean(testbeds[0], named)}"
+        return f"{nothing}; `regress-gate {command}` would fill the gap"
+    text = f"no stored runs for {ref} on {testbeds[0]}; stored there: {_listed_versions(here)}"
     suites = list(dict.fromkeys(suite for suite, _ in places))
     if ref.kind is RefKind.RUN or len(suites) != 1:
         return f"{text} (see `regress-gate baseline list`)"

@@ -344,6 +344,7 @@ def conclude(
             str(gathered.baseline.version),
             str(gathered.candidate.version),
             comparable=gathered.comparability.comparable,
+            coverage=given.coverage,
         ),
         reasons=weighed.reasons,
         baseline=_side_out(gathered.baseline),

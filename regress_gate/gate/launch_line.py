@@ -192,8 +192,14 @@ def _looks_misspelt(variable: str) -> bool:
 
 
 def _variable_hint(config: BuildConfig, name: str) -> str:
-    near = nearest(name, config.env, cutoff=_NEAR_VARIABLE)
-    return "" if near is None else f" (did you mean {near}?)"
+    if (near := nearest(name, config.env, cutoff=_NEAR_VARIABLE)) is not None:
+        return f" (did you mean {near}?)"
+    gone = nearest(name, release_tables.names_of("env"), cutoff=_NEAR_VARIABLE)
+    if gone is None:
+        return ""
+    successor = successor_of(gone, RefusalKind.VARIABLE, None, config)
+    became = f"now {successor}" if successor else release_tables.absence_text("env", gone, config.version)
+    return f" (did you mean {gone}, {became}?)"
 
 
 def _explained(problem: LaunchProblem, baseline: BuildConfig | None, candidate: BuildConfig) -> LaunchProblem:

@@ -16,6 +16,7 @@ from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import (
     CoverageOut,
     Decision,
+    IssueObservation,
     KnownIssueOut,
     Move,
     Reason,
@@ -187,6 +188,7 @@ def advise_compare(
     candidate: str,
     *,
     comparable: bool,
+    coverage: CoverageOut | None = None,
 ) -> str:
     heaviest = reasons[0]
     if decision is Decision.FAIL:
@@ -199,7 +201,7 @@ def advise_compare(
         return f"Stay on {baseline}: {_blockers_text(named)}{_workaround_text(issues)}."
     if decision is Decision.PASS:
         caveat = "" if comparable else _INCOMPARABLE_CAVEAT
-        return f"You may move to {candidate}{_remaining_findings(reasons, issues)}{caveat}."
+        return f"You may move to {candidate}{_remaining_findings(reasons, issues, coverage)}{caveat}."
     match heaviest.code:
         case ReasonCode.COPIED_RUNS:
             return f"No decision is possible on copies: {heaviest.text}."
@@ -229,22 +231,55 @@ def advise_compare(
 _INCOMPARABLE_CAVEAT = ", if you accept a comparison of sides that are not comparable"
 
 
-def _remaining_findings(reasons: Sequence[Reason], issues: Sequence[KnownIssueOut]) -> str:
+def reported_issues(issues: Sequence[KnownIssueOut]) -> list[KnownIssueOut]:
+    """Without those that are no bugs, unless they apply or match the measurements."""
+    return [
+        one
+        for one in issues
+        if one.kind is not IssueKind.NOT_A_BUG or one.applies is not Applies.UNKNOWN or matches_measurements(one)
+    ]
+
+
+def matches_measurements(issue: KnownIssueOut) -> bool:
+    return bool(issue.matched_series) or issue.measured is IssueObservation.EXPLAINS
+
+
+_TALLY = {
+    Applies.YES: ("applies", "apply"),
+    Applies.UNKNOWN: ("may apply", "may apply"),
+    Applies.MITIGATED: ("is mitigated", "are mitigated"),
+    Applies.NO: ("does not apply", "do not apply"),
+}
+
+
+def issue_tally(issues: Sequence[KnownIssueOut], counted: Sequence[Applies] = tuple(_TALLY)) -> str:
+    """`1 applies, 13 may apply (6 of them resolved), 30 do not apply`; empty without any issue.
+
+    The only place that counts issues for people, so that one report has one number of them.
+    """
+    words = []
+    for answer in counted:
+        alike = [one for one in reported_issues(issues) if one.applies is answer]
+        resolved = 0 if answer is Applies.NO else sum(one.effect is Effect.RESOLVED for one in alike)
+        which = f" ({resolved} of them resolved)" if resolved else ""
+        if alike:
+            words.append(plural(len(alike), *_TALLY[answer]) + (which if len(alike) > resolved else " (resolved)"))
+    return ", ".join(words)
+
+
+def _remaining_findings(
+    reasons: Sequence[Reason], issues: Sequence[KnownIssueOut], coverage: CoverageOut | None
+) -> str:
     """What the user should still read after a pass."""
     waived = sum(reason.code is ReasonCode.WAIVED for reason in reasons)
-    carried = sum(issue.applies is Applies.YES and issue.effect is not Effect.RESOLVED for issue in issues)
-    unsettled = sum(issue.applies is Applies.UNKNOWN and issue.effect is not Effect.RESOLVED for issue in issues)
-    parts = [
-        plural(count, *nouns)
-        for count, nouns in (
-            (waived, ("waived finding",)),
-            (carried, ("known issue that applies", "known issues that apply")),
-            (unsettled, ("known issue that may apply", "known issues that may apply")),
-        )
-        if count
-    ]
+    is_unknown = coverage is not None and coverage.platform is None
+    counted = (Applies.YES,) if is_unknown else (Applies.YES, Applies.UNKNOWN)
+    present = any(one.effect is not Effect.RESOLVED for one in reported_issues(issues) if one.applies in counted)
+    parts = [f"the {plural(waived, 'waived finding')}"] if waived else []
+    parts += [f"the known issues ({issue_tally(issues, counted)})"] if present else []
     shown = ": every gated series was shown to be within its margin" if not waived else ""
-    return shown + (f"; read the {' and the '.join(parts)}" if parts else "")
+    shown += f"; read {' and '.join(parts)}" if parts else ""
+    return shown + ("; name the accelerator (--accelerator) to see which known issues apply" if is_unknown else "")
 
 
 def advise_check(

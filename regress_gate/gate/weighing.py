@@ -35,7 +35,7 @@ def weigh_config(changes: Sequence[ConfigChange]) -> list[Reason]:
 def issue_warnings(issues: Sequence[KnownIssueOut], coverage: CoverageOut | None = None) -> list[str]:
     unsettled = [issue for issue in issues if issue.applies is Applies.UNKNOWN and issue.effect == "new"]
     if len(unsettled) > MOST_WARNINGS and coverage is not None and coverage.platform is None:
-        return [f"{len(unsettled)} known issues may apply: name the accelerator (--accelerator)"]
+        return ["most known issues may apply: name the accelerator (--accelerator)"]
     if len(unsettled) <= MOST_WARNINGS:
         return [f"{issue.id} may apply: {issue.why}" for issue in unsettled]
     named = ", ".join(issue.id for issue in unsettled[:MOST_WARNINGS])
@@ -132,7 +132,7 @@ def _incomplete_reasons(incomplete: Mapping[str, str]) -> list[Reason]:
     return [
         Reason(
             code=ReasonCode.MISSING_SERIES,
-            text=f"{plural(len(names), 'gated series')} of {scenario} ({_some(names)}) "
+            text=f"{plural(len(names), 'gated series', 'gated series')} of {scenario} ({_some(names)}) "
             f"{'is' if len(names) == 1 else 'are'} in {why}: survivors alone decide nothing",
             series=names[0] if len(names) == 1 else None,
         )

@@ -299,6 +299,14 @@ def policy_weaknesses(layers: Sequence[PolicyLayer]) -> list[PolicyWeakness]:
     if policy.confidence < default.confidence:
         text = f"confidence is {_percent(policy.confidence)} (default {_percent(default.confidence)})"
         found.append(PolicyWeakness("confidence", text, last(lambda overrides: overrides.confidence is not None)))
+    if policy.false_alarm_budget < default.false_alarm_budget:
+        text = f"false_alarm_budget is {_percent(policy.false_alarm_budget)} (default "
+        text += f"{_percent(default.false_alarm_budget)}), so a loss is harder to show"
+        origin = last(lambda overrides: overrides.false_alarm_budget is not None)
+        found.append(PolicyWeakness("false_alarm_budget", text, origin))
+    if policy.on_inconclusive == "pass":
+        text = "what is not decided exits as a pass (on_inconclusive)"
+        found.append(PolicyWeakness("on_inconclusive", text, last(lambda overrides: overrides.on_inconclusive)))
     if policy.block_severity == "never" or Severity(policy.block_severity).rank > Severity.HIGH.rank:
         text = f"block_severity is {policy.block_severity} (default {Severity.HIGH})"
         found.append(PolicyWeakness("block_severity", text, last(lambda overrides: overrides.block_severity)))

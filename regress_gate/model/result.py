@@ -799,6 +799,9 @@ class Result(ResultModel):
     """Null: no baseline, or versions without an order."""
     deployment: DeploymentOut | None = None
     """Null without --deployment."""
+    launch_line_is_complete: bool | None = None
+    """Whether the whole launch line was given, so that what it does not set has its default. Null: results from before
+    this was recorded."""
     suite: SuiteOut | None = None
     """Null for a check."""
     testbed: TestbedOut | None = None

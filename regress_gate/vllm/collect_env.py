@@ -40,6 +40,8 @@ _LIBRARY_LABELS = {
     "HIP runtime version": "hip runtime",
     "MIOpen runtime version": "miopen runtime",
 }
+SYSTEM_LIBRARIES = frozenset([*_LIBRARY_LABELS.values(), "cudnn"])
+"""Names that no installer of packages knows."""
 _PYTHON = re.compile(r"\d{1,3}(?:\.\d{1,3}){1,2}", re.ASCII)
 """`3.12.3 (main, Aug 14 2025, 17:47:21) [GCC 13.3.0] (64-bit runtime)`: the build follows."""
 _ONLY_WITH_CUDA = ("cuda runtime", "cudnn")

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import Platform
-from regress_gate.model.version import Version
+from regress_gate.model.version import Version, version_key
 from regress_gate.redaction import mask
+from regress_gate.vllm.release_tables import FIRST_RELEASE
 from regress_gate.vllm.shell_words import is_open, shown
 
 _RELEASE = re.compile(r"v?(\d+\.\d+\.\d+(?:\.\d+)?(?:(?:\.?post|rc|\.?dev)\d+)?)(?:$|[-_+].*)")
@@ -25,6 +26,9 @@ _OFFICIAL = re.compile(
 )
 """vLLM's own images, and their copies in a registry that caches them."""
 _COPY = re.compile(r"(?:^|/)vllm-openai(?:-(?P<platform>cpu|rocm|xpu))?$")
+_PYTHON = "3.12"
+"""Of vLLM's own images since 0.8.5 at least: the default of PYTHON_VERSION in the files that they are made with,
+docker/Dockerfile, Dockerfile.rocm_base and Dockerfile.cpu. That for XPU takes the one of its system."""
 _ROCM = re.compile(r"(?:^|/)rocm/vllm(?:-dev)?$")
 _ASCEND = re.compile(r"(?:^|/)vllm-ascend$")
 _AWS = re.compile(r"(?:^|/)deep-learning-containers/vllm$")
@@ -62,6 +66,8 @@ class ImageFacts:
     note: str = ""
     """How sure the version is, where it is not vLLM's own image."""
     platform: Platform | None = None
+    python: str | None = None
+    """Its version, where every such image has the same."""
     is_vllm: bool = False
     """Whether vLLM's server may be in it."""
     starts_server: bool = False
@@ -84,6 +90,7 @@ def read_image(text: str) -> ImageFacts:
         why_no_version=why,
         note=note,
         platform=_platform(known_path, "" if tag is None else shown(tag)),
+        python=_PYTHON if official and official["platform"] != "xpu" and not _is_old(version) else None,
         is_vllm=is_vllm,
         starts_server=bool(official or copy) and is_vllm,
     )
@@ -133,6 +140,12 @@ def parse_version(text: str) -> Version | None:
         return Version.parse(text)
     except InputError:
         return None
+
+
+def _is_old(version: Version | None) -> bool:
+    """Whether the image is older than all that is known of vLLM's images."""
+    key = None if version is None else version.order_key
+    return key is not None and key < version_key(FIRST_RELEASE)
 
 
 def _distribution(path: str, tag: str | None) -> str:

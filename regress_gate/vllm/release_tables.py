@@ -152,6 +152,11 @@ def env_defaults(name: str) -> list[Any]:
     return [step[1] for step in _shipped()["env"].get(name, ()) if len(step) > 1]
 
 
+def argument_defaults(name: str) -> list[Any]:
+    """Every default that an argument had in a release of the shipped table; empty for an argument that is not in it."""
+    return [step[1].get("default") for step in _shipped()["arguments"].get(name, ()) if len(step) > 1]
+
+
 def absence_text(part: str, name: str, version: Version) -> str:
     """Why a release lacks a name that others have: `removed in 0.31.0`, `new in 0.24.0`; empty for unknown names."""
     steps = _shipped()[part].get(name, ())

@@ -92,6 +92,13 @@ class TestVersionsThatNeverExisted:
         gate.import_starts("v0.19.7")
         assert gate("check", "v0.20.0", "--from", "v0.19.7", *DENSE).code == 0
 
+    @pytest.mark.parametrize("base", ["v0.34.0", "v9.99.0"])
+    def test_one_that_is_newer_than_all_known_ones_is_said_to_be(self, gate, base):
+        done = checked(gate, "check", "v0.29.0", "--from", base, *DENSE)
+        assert (done["exit_code"], done["decision"]) == (3, "inconclusive")
+        (reason,) = [one for one in done["reasons"] if one["code"] == "not_covered"]
+        assert f"{base[1:]}, which runs now, is no known release: the newest is 0.33.0 of 2026-" in reason["text"]
+
     @pytest.mark.parametrize("base", ["0.19.2.dev1+g1234567", "commit:1234567", "0.19.7+acme", "v0.34.0", "0.20.0rc1"])
     def test_what_may_exist_is_not_refused(self, gate, base):
         assert gate("check", "v0.20.0", "--from", base, *DENSE).code in (0, 3)

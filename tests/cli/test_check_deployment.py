@@ -138,7 +138,7 @@ class TestFlags:
 
     def test_what_would_settle_most_is_asked_for(self, gate):
         advice = checked(gate, *MOVE, "--accelerator", "H200")["advice"]
-        assert "need more facts; most wanted: --serve-command or --deployment (" in advice
+        assert "Known issues need more facts; most wanted: --serve-command or --deployment (" in advice
 
 
 def test_of_two_that_tell_the_same_fact_the_nearer_one_counts(tmp_path):
@@ -193,6 +193,8 @@ class TestLaunchLine:
             (("--engine-arg", "tensor_paralel_size=2"), "(did you mean --tensor-parallel-size?)"),
             (("--engine-arg", "max_num_partial_prefills=2"), "--max-num-partial-prefills; removed in 0.27.0"),
             (("--env", "VLLM_RPC_TIMEUOT=1"), "0.32.0 does not read the variable VLLM_RPC_TIMEUOT"),
+            (("--env", "VLLM_ATENTION_BACKEND=1"), "(did you mean VLLM_ATTENTION_BACKEND, now --attention-backend?)"),
+            (("--env", "VLLM_RAY_PER_WORKER_GPU=1"), "(did you mean VLLM_RAY_PER_WORKER_GPUS?)"),
             (("--serve-command", "vllm serve m --max-num-seqs x"), "must be a whole number, not 'x'"),
         ],
     )
@@ -200,6 +202,14 @@ class TestLaunchLine:
         code, (reason,) = self.reasons(gate, "v0.32.0", "--from", "v0.19.1", *arguments)
         assert code == 1
         assert text in reason
+
+    @pytest.mark.parametrize("format_", ["table", "markdown"])
+    def test_a_variable_that_neither_version_reads_is_a_warning_of_the_report(self, gate, format_):
+        given = ("check", "v0.24.0", "--from", "v0.23.0", *self.FACTS, "--env", "VLLM_MODEL=m")
+        text = "0.24.0 does not read the variable VLLM_MODEL, and 0.23.0 does not read it either"
+        done = gate(*given, "--format", "json")
+        assert (done.err, done.json["warnings"]) == ("", [text])
+        assert text in " ".join(gate(*given, "--format", format_).out.replace("\\_", "_").split())
 
     def test_the_report_names_it_first(self, gate):
         line = "vllm serve m --max-num-partial-prefills 2"

@@ -70,6 +70,14 @@ class TestOneServer:
         note = "checked against 0.19.1, the version that runs now according to the given file"
         assert from_file.err == f"regress-gate: note: {note}\n"
 
+    def test_the_python_of_the_image_is_known(self, gate, write):
+        write("k8s.yaml", MIXTRAL)
+        known = gate("check", "v0.26.0", "--deployment", "k8s.yaml", "--format", "json").json
+        assert issue(known, "VLLM-49920")["applies"] == "no"
+        write("other.yaml", MIXTRAL.replace("vllm/vllm-openai:v0.19.1", "registry.example/ml/own:v0.19.1"))
+        own = gate("check", "v0.26.0", "--deployment", "other.yaml", "--format", "json").json
+        assert issue(own, "VLLM-49920")["applies"] == "unknown"
+
     def test_standard_input(self, gate):
         done = gate("check", "v0.20.0", "--deployment", "-", "--format", "json", stdin=MIXTRAL)
         assert done.json["deployment"]["where"] == "standard input:9"

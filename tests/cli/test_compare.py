@@ -52,6 +52,25 @@ class TestShippedBaselines:
             "server/peak_memory"
         ]
 
+    def test_no_dependency_of_many_is_called_the_cause(self, gate):
+        words = " ".join(gate("compare", "v0.19.1", "v0.24.0").out.split())
+        assert "server/peak_memory: the cause is not known: 6 dependencies changed (-v lists them)" in words
+        assert "slower" not in words
+        assert "unexplained" not in words
+
+    @pytest.mark.parametrize(
+        ("testbed", "hint"), [("cpu-2cor", "(did you mean 'cpu-2core'?)"), ("nosuch", "(known: cpu-2core)")]
+    )
+    def test_a_testbed_without_runs_is_told_what_would_fill_it(self, gate, testbed, hint):
+        done = gate("compare", "v0.19.1", "v0.24.0", "--testbed", testbed)
+        command = f"regress-gate compare v0.19.1 v0.24.0 --measure --suite cpu-tiny --testbed {testbed}"
+        assert done.code == 5
+        assert done.error == f"nothing is stored on testbed {testbed} {hint}; `{command}` would fill the gap"
+
+    def test_a_version_that_was_never_released_is_said_to_be_none(self, gate):
+        done = gate("compare", "v0.19.7", "v0.24.0")
+        assert (done.code, done.error) == (5, "vLLM 0.19.7 was never released; the nearest release is 0.19.1")
+
     @pytest.mark.parametrize("format_", ["table", "json", "markdown"])
     def test_every_format_names_the_decision(self, gate, format_):
         shown = gate("compare", "v0.24.0", "v0.32.0", "--format", format_)

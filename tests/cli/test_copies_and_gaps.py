@@ -129,6 +129,7 @@ class TestACopyIsNoMeasurement:
         done = gate("import", "copies", "--version", "0.20.0", *FLAGS, "--run-per-file")
         assert "6 results stored already" in done.out
         assert "stay in run:1, run:2, run:3, run:4, run:5, run:6 of 0.19.1 on lab" in done.err
+        assert "the same numbers a second time are a copy and no measurement; only if they were" in done.err
         assert gate("compare", "v0.19.1", "v0.20.0", "--testbed", "lab").code == 5
 
     def test_copies_that_are_in_the_store_decide_nothing_and_are_named(self, gate):
@@ -271,6 +272,11 @@ class TestWeakPolicies:
             ('[gate.margins]\n"*" = 0.99\n', 'margin "*" is 99% (default 5% to 20%)'),
             ("[gate]\nconfidence = 0.5\n", "confidence is 50% (default 90%)"),
             ('[gate]\nblock_severity = "never"\n', "block_severity is never (default high)"),
+            (
+                "[gate]\nfalse_alarm_budget = 0.01\n",
+                "false_alarm_budget is 1% (default 5%), so a loss is harder to show",
+            ),
+            ('[gate]\non_inconclusive = "pass"\n', "what is not decided exits as a pass (on_inconclusive)"),
             ('[gate]\nmetrics = ["ttft_median"]\n', "only ttft_median can fail or pass it"),
         ],
     )

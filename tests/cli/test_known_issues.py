@@ -127,6 +127,11 @@ class TestIssues:
         assert "output_throughput better by 6 % at" in shown.out
         assert gate("issues", "show", id_, "--format", "json").json["id"] == "VLLM-28882"
 
+    def test_a_record_shows_the_settings_of_its_workarounds(self, gate):
+        words = " ".join(gate("issues", "show", "VLLM-41306").out.split())
+        assert "Choose the former backend by hand. --moe-backend triton" in words
+        assert "Take FlashInfer out of the choice. VLLM_USE_FLASHINFER_MOE_FP16=0" in words
+
     def test_the_shipped_records_have_no_lint_errors(self, gate):
         done = gate("issues", "lint")
         assert done.code == 0, done.out

@@ -98,6 +98,30 @@ def test_what_most_candidate_runs_lack_decides_nothing(given, is_enough):
     assert result.decision == ("pass" if is_enough else "inconclusive")
 
 
+def test_several_series_that_most_runs_lack_are_counted_in_words_that_exist():
+    def runs(version, having):
+        return [
+            make_run(
+                str(n),
+                version,
+                make_trial("c1", ttft_median=exact(n, version)),
+                *(
+                    [make_trial("c256", ttft_median=exact(n, version), tpot_median=exact(n, version))]
+                    if n < having
+                    else []
+                ),
+            )
+            for n in range(6)
+        ]
+
+    policy = Policy(metrics=("ttft_median", "tpot_median"))
+    result = decide_sides(
+        make_side_of("0.19.0", *runs("0.19.0", 6)), make_side_of("0.20.0", *runs("0.20.0", 2)), policy=policy
+    )
+    (text,) = [reason.text for reason in result.reasons if reason.code == "missing_series"]
+    assert text.startswith("2 gated series of c256 (tpot_median, ttft_median) are in only 2 of 6 runs")
+
+
 def test_survivors_that_are_worse_still_fail():
     def runs(version, having, speed):
         return [

@@ -449,6 +449,13 @@ class TestKnownIssues:
         (warning,) = [warning for warning in result.warnings if "may apply" in warning]
         assert warning.startswith("VLLM-1, VLLM-2, VLLM-3 and 2 more may apply")
 
+    def test_without_an_accelerator_it_is_asked_for_and_nothing_is_counted(self):
+        findings = [make_finding(id=f"VLLM-{n}", applies="unknown") for n in range(1, 6)]
+        result = decide(*unchanged(), findings=findings, coverage=coverage(platform=None))
+        assert result.decision is Decision.PASS
+        assert result.advice.endswith("; name the accelerator (--accelerator) to see which known issues apply.")
+        assert "most known issues may apply: name the accelerator (--accelerator)" in result.warnings
+
     def test_the_policy_can_switch_blocking_off(self):
         assert (
             decide(

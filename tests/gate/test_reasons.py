@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from regress_gate.gate.reasons import WaiverBook, issue_out
+from regress_gate.gate.reasons import WaiverBook, issue_out, issue_tally
 from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import Decision, Result
 from regress_gate.model.version import Version
@@ -83,6 +83,17 @@ class TestIssues:
     def test_a_pass_says_what_was_shown(self) -> None:
         result = decided()
         assert result.advice.startswith("You may move to 0.19.1: every gated series was shown to be within its margin")
+
+    def test_a_pass_counts_the_issues_as_the_report_below_it(self) -> None:
+        result = decided(
+            make_finding(severity="medium"),
+            make_finding("VLLM-2", applies="unknown"),
+            make_finding("VLLM-3", applies="unknown", effect="resolved"),
+        )
+        assert result.advice.endswith("; read the known issues (1 applies, 2 may apply (1 of them resolved)).")
+        assert issue_tally(result.known_issues) == "1 applies, 2 may apply (1 of them resolved)"
+        left_behind = decided(make_finding(effect="resolved"))
+        assert left_behind.advice.endswith("within its margin.")
 
 
 def test_both_sides_say_where_their_runs_came_from() -> None:

@@ -97,3 +97,11 @@ def test_dependencies_are_known_by_their_canonical_names() -> None:
     assert derive_facts(Deployment(dependencies={"FlashInfer_Python": "0.5.2"})).dependencies == {
         "flashinfer-python": "0.5.2"
     }
+
+
+def test_the_python_of_an_image_of_vllm_is_known_unless_another_is_given() -> None:
+    image = Deployment(distribution="vllm/vllm-openai:v0.19.1")
+    assert derive_facts(image).dependencies == {"python": "3.12"}
+    given = image.model_copy(update={"dependencies": {"Python": "3.10.8"}})
+    assert derive_facts(given).dependencies == {"python": "3.10.8"}
+    assert derive_facts(Deployment(distribution="vllm")).dependencies == {}

@@ -22,14 +22,14 @@ RECORDS = [
 def test_flags_are_named_by_how_many_issues_wait_for_them() -> None:
     found = match_issues(RECORDS, Deployment(), Version.parse("0.19.0"), Version.parse("0.20.0"))
     assert missing_facts_text(found) == (
-        "3 known issues need more facts; most wanted: --serve-command or --deployment (3), --accelerator (1)."
+        "Known issues need more facts; most wanted: --serve-command or --deployment (3), --accelerator (1)."
     )
 
 
 def test_with_the_whole_launch_line_single_flags_are_named() -> None:
     found = match_issues(RECORDS, Deployment(complete=True), Version.parse("0.19.0"), Version.parse("0.20.0"))
     assert missing_facts_text(found, complete=True) == (
-        "3 known issues need more facts; most wanted: --model (2), --engine-arg block_size (1), --accelerator (1)."
+        "Known issues need more facts; most wanted: --model (2), --engine-arg block_size (1), --accelerator (1)."
     )
 
 
@@ -73,6 +73,9 @@ OPT_INS = [
     {"engine_args": {"kv_transfer_config.kv_connector": "NixlConnector"}},
     {"engine_args": {"distributed_executor_backend": "ray"}},
     {"env": {"VLLM_MXFP4_USE_MARLIN": ["1", "0"]}},
+    {"env": {"VLLM_USE_FLASHINFER_MOE_FP8": "1"}},
+    {"env": {"VLLM_FLASHINFER_MOE_BACKEND": ["throughput", "latency", "masked_gemm"]}},
+    {"env": {"VLLM_ROCM_CUSTOM_PAGED_ATTN": "0"}},
 ]
 NO_OPT_INS = [
     {"engine_args": {"block_size": 64}},
@@ -80,6 +83,8 @@ NO_OPT_INS = [
     {"engine_args": {"enable_prefix_caching": True}},
     {"env": {"VLLM_ROCM_USE_AITER": "1"}},
     {"env": {"VLLM_ATTENTION_BACKEND": "FLASHINFER"}},
+    {"env": {"VLLM_USE_FLASHINFER_SAMPLER": "1"}},
+    {"env": {"VLLM_USE_V1": "1"}},
     {"features": ["multimodal"]},
 ]
 H200 = Deployment(accelerator="H200")

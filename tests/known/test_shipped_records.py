@@ -10,7 +10,7 @@ from regress_gate.known.matching.findings import match_issues
 from regress_gate.known.records.curation import lint_records
 from regress_gate.known.records.loading import load_records
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.issue import Applies, Effect, IssueFinding, IssueKind, Status
+from regress_gate.model.issue import Applies, Effect, IssueFinding, IssueKind, Severity, Status
 from regress_gate.model.suite import Workload
 from regress_gate.model.version import Version
 from tests.factories.records import ROOT
@@ -122,6 +122,27 @@ def test_a_whole_launch_line_of_a_plain_deployment_leaves_little_to_read(version
     troubles = [one for one in found if one.issue.kind not in defaults and one.effect is not Effect.RESOLVED]
     assert sum(one.applies is Applies.YES for one in troubles) <= 0.02 * len(RECORDS)
     assert sum(one.applies is Applies.UNKNOWN for one in troubles) <= 0.1 * len(RECORDS)
+
+
+@pytest.mark.parametrize("versions", [("0.16.0", "0.17.0"), ("0.10.2", "0.11.0")])
+def test_nothing_severe_is_open_for_a_whole_launch_line_of_a_plain_deployment(versions: tuple[str, str]) -> None:
+    found = answers(*versions, {**DENSE, "complete": True}).values()
+    brought = [one for one in found if one.effect is Effect.NEW and one.applies in (Applies.YES, Applies.UNKNOWN)]
+    assert [one.issue.id for one in brought if one.issue.severity.rank >= Severity.HIGH.rank] == []
+
+
+@pytest.mark.parametrize(
+    ("model", "applies"),
+    [
+        ("openai/gpt-oss-120b", Applies.NO),
+        ("deepseek-ai/DeepSeek-V3.1", Applies.NO),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507-FP8", Applies.NO),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", Applies.UNKNOWN),
+    ],
+)
+def test_models_that_are_published_with_quantized_weights_are_not_asked_for_it(model: str, applies: Applies) -> None:
+    known = {"accelerator": "H200", "model": model, "complete": True}
+    assert answers("0.19.1", "0.20.0", known)["VLLM-41306"].applies is applies
 
 
 def test_there_are_as_many_as_promised() -> None:

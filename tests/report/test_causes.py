@@ -4,11 +4,21 @@ import pytest
 
 from regress_gate.model.issue import Applies
 from regress_gate.model.metric import Direction
-from regress_gate.model.result import CauseOut, ExplanationOut, IssueObservation, ObjectiveOut, ObjectiveSide
+from regress_gate.model.result import (
+    AuditEffect,
+    AuditFindingOut,
+    CauseOut,
+    ExplanationOut,
+    IssueObservation,
+    ObjectiveOut,
+    ObjectiveSide,
+    ObservedCauseOut,
+)
+from regress_gate.report import RenderOptions
 from regress_gate.report.document import Cell, Detail, Section, Styled, Table
 from regress_gate.report.views import issues_view
 from regress_gate.report.views.result_view import ResultView
-from tests.factories.results import a_result, an_issue
+from tests.factories.results import a_cause, a_result, an_issue, render_result
 
 
 def explanation(*series: str, issue: str | None = None, **shares: float) -> ExplanationOut:
@@ -41,6 +51,48 @@ def test_the_unexplained_come_last_with_what_is_nearest() -> None:
 def test_what_a_counter_test_explains_is_not_called_unexplained() -> None:
     measured = explanation("a/x", VLLM_1=0.2).model_copy(update={"measured": True})
     assert lines(measured) == []
+
+
+def lead(*observed: ObservedCauseOut, series: str = "a/peak_memory", verbose: bool = False) -> str:
+    """The report of one regression, with these differences between the servers."""
+    changed = [
+        AuditFindingOut(
+            id=one.finding, text=one.text, effect=AuditEffect.NEW, baseline="1", candidate="2", evidence=one.evidence
+        )
+        for one in observed
+    ]
+    result = a_result(
+        explanations=[ExplanationOut(series=[series], issue=None, observed=list(observed))], audit=changed
+    )
+    return " ".join(render_result(result, "table", RenderOptions(verbose=verbose, width=100)).split())
+
+
+def library(name: str, **changes: float) -> ObservedCauseOut:
+    text = f"other dependency: {name} 1.0 → 2.0"
+    return a_cause(**{"finding": f"library_changed:{name}", "text": text, "weight": 0.067, **changes})
+
+
+def test_a_dependency_among_others_is_not_called_the_cause() -> None:
+    text = lead(library("compressed-tensors"), library("numba"))
+    assert "What may have caused it: - a/peak_memory: the cause is not known: 2 dependencies changed (-v lists" in text
+    assert "Measure whether" not in text
+    assert "unexplained" not in text
+    listed = lead(library("compressed-tensors"), library("numba"), verbose=True)
+    assert "2 dependencies changed (compressed-tensors 1.0 → 2.0; numba 1.0 → 2.0)" in listed
+    assert "1 dependency changed (numba 1.0 → 2.0)" in lead(library("numba"))
+
+
+def test_changes_that_weigh_the_same_are_all_named() -> None:
+    text = lead(a_cause(finding="x", text="X changed", weight=0.2), a_cause(finding="y", text="Y changed", weight=0.2))
+    assert "the cause is not known: X changed; Y changed weigh the same" in text
+    assert "Measure whether" not in text
+
+
+@pytest.mark.parametrize(("series", "word"), [("a/ttft_p99", "as slow"), ("a/peak_memory", "as bad")])
+def test_what_stands_out_is_named_with_what_would_settle_it(series: str, word: str) -> None:
+    text = lead(a_cause(), library("numba"), series=series)
+    assert f"{series}: KV cache 18% smaller" in text
+    assert f"Measure whether 0.19.0 with --num-gpu-blocks-override 8954 is {word}: regress-gate" in text
 
 
 def test_issues_that_share_the_blame_are_named_as_that() -> None:

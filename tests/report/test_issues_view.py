@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from regress_gate.gate.reasons import issue_tally
 from regress_gate.model.issue import Applies, Effect, IssueKind, Severity
 from regress_gate.model.result import Decision, IssueObservation, KnownIssueOut, Reason, ReasonCode, Result
 from regress_gate.report import RenderOptions
@@ -167,14 +168,51 @@ OPT_IN: dict[str, Any] = {"severity": Severity.MEDIUM, "missing": ["--engine-arg
 
 @both
 def test_what_only_the_launch_line_could_tell_is_one_line_of_a_check(format_: str) -> None:
-    opt_ins = [unknown(number, **OPT_IN) for number in range(101, 106)]
+    opt_ins = [unknown(number, **OPT_IN) for number in range(101, 104)]
+    opt_ins += [unknown(104, **{**OPT_IN, "missing": ["--env VLLM_MXFP4_USE_MARLIN"]})]
+    opt_ins += [unknown(105, **{**OPT_IN, "missing": ["--feature structured_output"]})]
     others = [unknown(201), unknown(202, **{**OPT_IN, "severity": Severity.HIGH}), unknown(203, severity=Severity.LOW)]
     text = shown(checked(*opt_ins, *others), format_)
     assert set(re.findall(r"VLLM-\d+", text)) == {"VLLM-201", "VLLM-202", "VLLM-203"}
     assert "5 more need only --serve-command or --deployment: -v shows them" in " ".join(text.split())
     assert shown(checked(*opt_ins, *others), format_, verbose=True).count("VLLM-10") >= 5
     assert "VLLM-101" in shown(checked(*opt_ins, reasons=deciding(101)), format_)
-    assert "VLLM-102" in shown(checked(*opt_ins[:2]), format_)
+    assert "VLLM-101" in shown(checked(*opt_ins[:1]), format_)
+
+
+@both
+def test_a_launch_line_that_was_given_is_not_asked_for(format_: str) -> None:
+    given = checked(*[unknown(number, **OPT_IN) for number in range(101, 106)], launch_line_is_complete=True)
+    text = shown(given, format_)
+    assert "--serve-command" not in text
+    assert len(set(re.findall(r"VLLM-\d+", text))) == 5
+
+
+@both
+def test_what_only_the_environment_could_tell_is_one_line_of_a_check(format_: str) -> None:
+    driver: dict[str, Any] = {"severity": Severity.MEDIUM, "missing": ["--collect-env", "--distribution"]}
+    python: dict[str, Any] = {"severity": Severity.LOW, "missing": ["--collect-env"]}
+    others = [
+        unknown(201, **{**driver, "severity": Severity.HIGH}),
+        unknown(202, **{**python, "missing": ["--collect-env", "--model"]}),
+        unknown(203, **{**python, "missing": ["--distribution"]}),
+    ]
+    result = checked(unknown(101, **driver), unknown(102, **python), *others, launch_line_is_complete=True)
+    text = " ".join(shown(result, format_).split())
+    assert set(re.findall(r"VLLM-\d+", text)) == {"VLLM-201", "VLLM-202", "VLLM-203"}
+    assert "5 may apply" in text
+    assert "2 more depend on the driver, Python or libraries, which --collect-env gives: -v shows them" in text
+    assert "VLLM-101" in shown(checked(unknown(101, **driver)), format_)
+
+
+@both
+def test_one_report_has_one_number_of_issues_that_may_apply(format_: str) -> None:
+    resolved = [unknown(number, effect=Effect.RESOLVED) for number in (4, 5)]
+    result = compared(unknown(1), unknown(2), an_issue(3, severity=Severity.LOW), *resolved)
+    counted = "1 applies, 4 may apply (2 of them resolved)"
+    assert issue_tally(result.known_issues) == counted
+    assert counted in " ".join(shown(result, format_).split())
+    assert issue_tally([an_issue(1, effect=Effect.RESOLVED)]) == "1 applies (resolved)"
 
 
 @both

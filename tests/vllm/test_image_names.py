@@ -82,6 +82,23 @@ def test_the_distribution_is_named_as_known_issues_name_it(image: str, distribut
 
 
 @pytest.mark.parametrize(
+    ("image", "python"),
+    [
+        ("vllm/vllm-openai:v0.19.1", "3.12"),
+        ("vllm/vllm-openai:v0.24.0-cu129", "3.12"),
+        ("vllm/vllm-openai:latest", "3.12"),
+        ("vllm/vllm-openai-rocm:v0.20.0", "3.12"),
+        ("vllm/vllm-openai:v0.5.0", None),
+        ("vllm/vllm-openai-xpu:v0.20.0", None),
+        ("registry.example/ml/vllm-openai:v0.19.1", None),
+        ("rocm/vllm:rocm6.4.1_vllm_0.9.1_20250715", None),
+    ],
+)
+def test_the_images_of_vllm_have_a_known_python(image: str, python: str | None) -> None:
+    assert read_image(image).python == python
+
+
+@pytest.mark.parametrize(
     ("image", "platform"),
     [
         ("opea/vllm:cpu", "cpu"),

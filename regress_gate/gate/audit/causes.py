@@ -32,6 +32,7 @@ from regress_gate.model.version import Version
 from regress_gate.redaction import MASK
 from regress_gate.text import plural
 from regress_gate.vllm import release_tables
+from regress_gate.vllm.collect_env import SYSTEM_LIBRARIES
 
 QUEUE, PREFILL, DECODE = "queue", "prefill", "decode"
 _PHASES = {QUEUE: "waiting", PREFILL: "prefill", DECODE: "decoding"}
@@ -277,6 +278,8 @@ def _counter_test(
         side, setting = "baseline", _args(num_gpu_blocks_override=max(1, int(change.after) // _block_size(sides[0])))
     if kind == "library_changed":
         packages: dict[str, str] = change.before
+        if not SYSTEM_LIBRARIES.isdisjoint(packages):
+            return None
         words = [f"{each} {number}" for each, number in packages.items()]
         text = f"{sides[1].version} with {' and '.join(words)}"
         return CounterTestOut(side="candidate", text=text, packages=packages, command=_attribute_command(sides, suite))

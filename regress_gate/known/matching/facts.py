@@ -13,6 +13,7 @@ from regress_gate.accelerators.registry import gpu_level, identify, platform_of
 from regress_gate.known.matching import names
 from regress_gate.known.matching.models import architecture_of, features_of
 from regress_gate.model.deployment import ArgValue, Deployment, Feature
+from regress_gate.vllm.image_names import read_image
 
 ENGINE_DEFAULTS: Mapping[str, ArgValue] = {
     "tensor_parallel_size": 1,
@@ -49,9 +50,15 @@ ENGINE_DEFAULTS: Mapping[str, ArgValue] = {
 """The same in all builds of which this program ships the configuration (0.19.0 to 0.32.0)."""
 UNSET_BY_DEFAULT = (
     *("speculative_config", "kv_transfer_config", "lora_modules", "kv_events_config", "kv_offloading_size"),
-    "reasoning_parser",
+    *("reasoning_parser", "additional_config"),
 )
 """Arguments that are null or empty by default, which means: not in use."""
+NEVER_CHOSEN: Mapping[str, tuple[str, ...]] = {
+    "attention_backend": ("TREE_ATTN",),
+    "quantization": ("experts_int8", "moe_wna16", "ptpc_fp8", "tpu_int8"),
+}
+"""Values that only the user gives to an argument which vLLM fills in where it is not set: of all backends for attention
+one was never chosen for anybody, and these quantizations are no format of a checkpoint."""
 
 OPT_IN_FEATURES: tuple[Feature, ...] = ("lora", "speculative_decoding", "disaggregated_prefill", "structured_output")
 """Features that are off unless the launch line or the requests ask for them."""
@@ -139,7 +146,8 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
         moe_quantization=deployment.moe_quantization,
         sizes={size: args[key] for size in _SIZES if (key := f"{size}_parallel_size") in args},
         backends={str(part): name for part, name in deployment.backends.items()},
-        dependencies={canonicalize_name(name): version for name, version in deployment.dependencies.items()},
+        dependencies=_of_image(deployment.distribution)
+        | {canonicalize_name(name): version for name, version in deployment.dependencies.items()},
         distribution=deployment.distribution,
         args=args,
         unused=unused,
@@ -149,6 +157,12 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
         complete_env=deployment.complete_env,
         complete=deployment.complete,
     )
+
+
+def _of_image(distribution: str | None) -> dict[str, str]:
+    """What is known of the packages in an image by its name alone."""
+    python = None if distribution is None else read_image(distribution).python
+    return {} if python is None else {"python": python}
 
 
 def _features(

@@ -15,7 +15,6 @@ from regress_gate.known.matching.versions import BuildSource, affects, fix_statu
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.issue import Applies, Effect, IssueFinding, IssueKind, KnownIssue, Severity, Workaround
 from regress_gate.model.version import Version
-from regress_gate.text import plural
 
 if TYPE_CHECKING:
     from regress_gate.model.suite import Suite, Workload
@@ -195,7 +194,8 @@ _GIVEN_WHEN_COMPLETE = frozenset(
 def missing_facts_text(
     findings: Iterable[IssueFinding], deciding: Collection[str] = (), *, complete: bool = False
 ) -> str:
-    """One sentence with the facts that would settle the most issues; empty if no issue needs more facts.
+    """One sentence with the facts that would settle the most issues, each with their number; empty if no issue needs
+    more facts.
 
     `deciding`: ids of issues on which the decision depends; the facts that they need come first. `complete`: whether
     the whole launch line is given.
@@ -211,7 +211,7 @@ def missing_facts_text(
         [(finding.missing, finding.issue.id in deciding) for finding in waiting], complete=complete
     )
     listed = ", ".join(f"{fact} ({count})" for fact, count in ranked[:_MAX_FACTS])
-    return f"{plural(len(waiting), 'known issue needs', 'known issues need')} more facts; most wanted: {listed}."
+    return f"Known issues need more facts; most wanted: {listed}."
 
 
 def rank_missing_facts(
@@ -241,8 +241,19 @@ def rank_missing_facts(
 
 
 def needs_launch_line_alone(missing: Sequence[str]) -> bool:
-    """Whether all missing facts are settings that a launch line gives, and the model is not one of them."""
-    return bool(missing) and all(_is_in_launch_line(flag) and flag != "--model" for flag in missing)
+    """Whether all missing facts are settings that come with a launch line, or follow from it, and the model is not one
+    of them."""
+    return bool(missing) and all(
+        (_is_in_launch_line(flag) and flag != "--model")
+        or flag.startswith("--env ")
+        or flag == "--feature structured_output"
+        for flag in missing
+    )
+
+
+def needs_environment_alone(missing: Sequence[str]) -> bool:
+    """Whether all missing facts are about what is installed: the driver, Python, libraries, the image."""
+    return "--collect-env" in missing and set(missing) <= {"--collect-env", "--distribution"}
 
 
 def _is_in_launch_line(flag: str) -> bool:

@@ -18,6 +18,7 @@ from regress_gate.known.matching import names
 from regress_gate.known.matching.facts import (
     ENGINE_DEFAULTS,
     FEATURE_ARGS,
+    NEVER_CHOSEN,
     OPT_IN_FEATURES,
     UNSET_BY_DEFAULT,
     ScopeFacts,
@@ -25,7 +26,7 @@ from regress_gate.known.matching.facts import (
 from regress_gate.model.deployment import ArgValue
 from regress_gate.model.issue import BackendScope, ParallelScope, Scope, WorkloadRegion
 from regress_gate.vllm.build_config import COMPUTED
-from regress_gate.vllm.release_tables import env_defaults
+from regress_gate.vllm.release_tables import argument_defaults, env_defaults
 
 if TYPE_CHECKING:
     from regress_gate.model.suite import Workload
@@ -302,6 +303,8 @@ def _engine_arg(key: str, wanted: Sequence[ArgValue], facts: ScopeFacts) -> KeyM
         whole = key.partition(".")[0]
         if whole in facts.unused:
             return KeyMatch(False, f"engine argument {whole} is not set")
+        if facts.complete and whole not in facts.open_args and _needs_setting(key, wanted):
+            return KeyMatch(False, f"engine argument {key} is not set, and by default not {_values_text(wanted)}")
         is_off = (
             (ENGINE_DEFAULTS.get(key) is False and list(wanted) == [True])
             or (whole in UNSET_BY_DEFAULT and not any(name.partition(".")[0] == whole for name in facts.args))
@@ -317,8 +320,31 @@ def _engine_arg(key: str, wanted: Sequence[ArgValue], facts: ScopeFacts) -> KeyM
     )
 
 
-_SET_BY_IMAGES = ("VLLM_ROCM_USE_AITER", "VLLM_USE_V1", "VLLM_USE_DEEP_GEMM", "VLLM_USE_FLASHINFER")
-"""Variables that are on by default in some releases, or that images set."""
+def _values_text(wanted: Sequence[ArgValue]) -> str:
+    return join_or(map(value_text, wanted))
+
+
+def _needs_setting(key: str, wanted: Sequence[ArgValue]) -> bool:
+    """Whether an argument has one of the values only where it is set, in every release."""
+    if all(value in NEVER_CHOSEN.get(key, ()) for value in wanted):
+        return True
+    defaults = argument_defaults(key)
+    is_default = any(names.same_value(str(default), value) for default in defaults for value in wanted)
+    return _are_fixed(defaults) and not is_default
+
+
+def _are_fixed(defaults: Sequence[object]) -> bool:
+    """Whether the defaults are known and vLLM takes them as they are. What is null or `auto` it fills in, and
+    `<platform>` depends on where it runs."""
+    filled = (default in (None, "auto") or str(default).startswith("<") for default in defaults)
+    return bool(defaults) and not any(filled)
+
+
+_ON_IN_SOME_RELEASES = ("VLLM_USE_V1", "VLLM_USE_DEEP_GEMM", "VLLM_USE_FLASHINFER_SAMPLER")
+_SET_BY_IMAGES = "VLLM_ROCM_USE_AITER"
+"""How the variables begin that images for ROCm set: they switch AITER on."""
+_FORMER_ENGINE = ("VLLM_USE_V1", "0")
+"""The engine before the present one. Who still asks for it names the variable with the launch line."""
 
 
 def _env(wanted: Mapping[str, str | list[str]], facts: ScopeFacts) -> Iterator[KeyMatch]:
@@ -330,10 +356,7 @@ def _env(wanted: Mapping[str, str | list[str]], facts: ScopeFacts) -> Iterator[K
         elif given is None and _is_unset(key, allowed, facts):
             yield KeyMatch(False, f"variable {key} is not set")
         elif given is None:
-            # That both values count means: whoever sets it. Else only what has to be switched on is off.
-            is_off = all(names.same_env_value(one, "1") for one in allowed) or {"0", "1"} <= set(allowed)
-            is_off &= not key.startswith(_SET_BY_IMAGES)
-            is_off &= key not in facts.unknown_env
+            is_off = _is_opt_in(key, allowed) and key not in facts.unknown_env
             yield missing_fact(
                 f"the variable {key} is not known", f"--env {key}=…", opt_in=f"variable {key}" if is_off else None
             )
@@ -350,13 +373,33 @@ def _any_env(variable: str, facts: ScopeFacts) -> KeyMatch:
     return KeyMatch(False, what) if facts.complete_env else missing_fact(what, f"--env {variable}=…", opt_in=variable)
 
 
+def _is_opt_in(variable: str, allowed: Sequence[str]) -> bool:
+    """Whether the variable has such a value only for those who set it.
+
+    More than one value, with a default among them, means in a record: whoever sets it.
+    """
+    if variable in _ON_IN_SOME_RELEASES or variable.startswith(_SET_BY_IMAGES):
+        return False
+    if all(names.same_env_value(one, "1") for one in allowed) or {"0", "1"} <= set(allowed):
+        return True
+    return _are_fixed(env_defaults(variable)) and (len(allowed) > 1 or not _is_default(variable, allowed))
+
+
 def _is_unset(variable: str, allowed: Sequence[str], facts: ScopeFacts) -> bool:
     """Whether the variable is known not to be set, and its default in every release is another value."""
-    if not facts.complete_env or variable in facts.unknown_env or variable.startswith("VLLM_ROCM_USE_AITER"):
-        return False  # images for ROCm switch AITER on
-    defaults = env_defaults(variable)
-    return bool(defaults) and not any(
-        default == COMPUTED or names.same_env_value(str(default), one) for default in defaults for one in allowed
+    if variable in facts.unknown_env or variable.startswith(_SET_BY_IMAGES):
+        return False
+    if not facts.complete_env and not (facts.complete and (variable, *allowed) == _FORMER_ENGINE):
+        return False
+    return bool(env_defaults(variable)) and not _is_default(variable, allowed)
+
+
+def _is_default(variable: str, allowed: Sequence[str]) -> bool:
+    """Whether one of the values is, or may be, the default of a release."""
+    return any(
+        default == COMPUTED or names.same_env_value(str(default), one)
+        for default in env_defaults(variable)
+        for one in allowed
     )
 
 

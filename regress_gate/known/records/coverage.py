@@ -162,7 +162,7 @@ def assess_coverage(
     start, end = _release_key(baseline), _release_key(candidate)
     span = _span(start, end, releases)
     unreviewed = [release for release in span if reviewed.review_of(platform, release) is None]
-    why = _why_not_covered(reviewed, releases, platform, candidate, unreviewed)
+    why = _why_not_covered(reviewed, releases, platform, baseline, candidate, unreviewed)
     if baseline is not None and baseline == candidate and candidate.order_key is not None:
         why, unreviewed = "", []  # nothing changes
     nearest = never_released(candidate, releases)
@@ -212,6 +212,7 @@ def _why_not_covered(
     reviewed: ReviewedReleases,
     releases: Mapping[Pep440, date],
     platform: str | None,
+    baseline: Version | None,
     candidate: Version,
     unreviewed: Sequence[Pep440],
 ) -> str:
@@ -226,6 +227,9 @@ def _why_not_covered(
     if candidate.order_key is None:
         return f"{candidate} has no place among the releases; {reach}"
     newest = max(releases)
+    start = _release_key(baseline)
+    if start is not None and start > newest and candidate.order_key <= newest:
+        return f"{baseline}, which runs now, is no known release: the newest is {newest} of {releases[newest]}; {reach}"
     if candidate.order_key > newest:
         return f"{candidate} is newer than all known releases (up to {newest} of {releases[newest]}); {reach}"
     if (missing := never_released(candidate, releases)) is not None:

@@ -260,7 +260,9 @@ def elsewhere_notes(mismatches: Sequence[RunMismatch]) -> Iterator[str]:
         prune = f"regress-gate baseline prune {shlex.quote(version)} --testbed {shlex.quote(testbed)}"
         yield (
             f"results of this import stay in {_numbered(runs)} of {version} on {testbed}, where they were stored "
-            f"before, not where this import puts them; `{prune}` deletes what is stored there, then import again"
+            "before, and do not count where this import puts them: the same numbers a second time are a copy and no "
+            f"measurement; only if they were stored in the wrong place, `{prune}` deletes what is stored there, then "
+            "import again"
         )
 
 

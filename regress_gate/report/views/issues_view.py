@@ -5,13 +5,18 @@ a line, low severity last. An issue of which a fact about the deployment is miss
 others are only counted, because a report of hundreds of lines is not read.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from regress_gate.known.matching.findings import LAUNCH_LINE, needs_launch_line_alone, rank_missing_facts
-from regress_gate.model.issue import Applies, Effect, IssueKind, Severity
+from regress_gate.gate.reasons import issue_tally, matches_measurements, reported_issues
+from regress_gate.known.matching.findings import (
+    LAUNCH_LINE,
+    needs_environment_alone,
+    needs_launch_line_alone,
+    rank_missing_facts,
+)
+from regress_gate.model.issue import Applies, Effect, Severity
 from regress_gate.model.result import Decision, ExplanationOut, IssueObservation, KnownIssueOut, ReasonCode, Result
 from regress_gate.report.document import (
     Block,
@@ -29,7 +34,7 @@ from regress_gate.report.document import (
     Styled,
 )
 from regress_gate.report.views import wording
-from regress_gate.text import clip, plural
+from regress_gate.text import clip
 
 CAUSES_TITLE = "Causes of the regressions"
 _SURE = 0.99
@@ -42,10 +47,14 @@ _MOST_SERIES = 3
 def cause_lines(result: Result) -> list[str]:
     """One line for each issue that explains something, then one for all that has the same nearest issues.
 
-    What a counter-test explains is said with the causes in the servers.
+    What a counter-test explains is said with the causes in the servers, and so is that none of them is known.
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[ExplanationOut]] = {}
-    shown = [one for one in result.explanations if one.issue is not None or not one.measured]
+    shown = [
+        one
+        for one in result.explanations
+        if one.issue is not None or not (one.measured or (one.observed and not one.causes))
+    ]
     for one in sorted(shown, key=lambda each: each.issue is None):
         near = () if one.issue else tuple(cause.issue for cause in one.causes)
         groups.setdefault((one.issue, near), []).append(one)
@@ -104,8 +113,8 @@ MOST_SHORT = 2
 _MOST_FACTS = 3
 _MOST_IN_FULL = 3
 """Issues on which the decision depends, up to which each is shown in full though a fact is missing."""
-_FEWEST_TOGETHER = 3
-"""Issues that lack nothing but the launch line, from which on a check counts them in one line."""
+_FEWEST_TOGETHER = 2
+"""Issues that one source of facts would settle, from which on a check counts them in one line."""
 _LONGEST_NOTE = 40
 """The name of an engine argument; a longer one loses its middle."""
 _APPLIES_ORDER = [Applies.YES, Applies.UNKNOWN, Applies.MITIGATED]
@@ -156,7 +165,7 @@ def issues_section(result: Result, detail: Detail) -> Section:
     chosen = select_issues(result, verbose=detail.verbose, is_full=detail.is_full)
     if result.command == "compare" and not (detail.is_page or detail.verbose):
         return Section("Known issues", tuple(_one_screen(result, chosen)))
-    blocks.append(Paragraph(f"{issue_tally(result)}."))
+    blocks.append(Paragraph(f"{issue_tally(result.known_issues)}."))
     parts = (chosen.groups, chosen.undecided, chosen.minor)
     is_folding = detail.is_page
     loud = [[group for group in part if not (is_folding and group.is_quiet)] for part in parts]
@@ -180,11 +189,15 @@ def _one_screen(result: Result, chosen: IssueSelection) -> Iterator[Block]:
     short = [one for group in groups for one in group.short]
     short.sort(key=lambda one: (not _is_brought(one), _EFFECT_ORDER.index(one.effect), _is_minor(one)))
     shown = short[: max(MOST_SHORT, sum(map(_is_brought, short)))]
-    waiting = [one for one in reported_issues(result) if one.applies is Applies.UNKNOWN and not _matches(one)]
+    waiting = [
+        one
+        for one in reported_issues(result.known_issues)
+        if one.applies is Applies.UNKNOWN and not matches_measurements(one)
+    ]
     hidden = len(short) - len(shown) + len(waiting) - sum(map(len, chosen.undecided))
-    words = [issue_tally(result), *([f"-v shows {hidden} more"] if hidden else [])]
+    words = [issue_tally(result.known_issues), *([f"-v shows {hidden} more"] if hidden else [])]
     if result.decision is not Decision.PASS:
-        words += _most_useful_facts(waiting)
+        words += _most_useful_facts(result, waiting)
     line: list[Inline] = ["; ".join(words) + "."]
     if (coverage := result.coverage) is not None:
         text = wording.coverage(coverage, with_baseline=result.baseline is not None)
@@ -230,23 +243,16 @@ def left_out(result: Result, detail: Detail) -> list[tuple[int, str, str]]:
     ]
 
 
-def reported_issues(result: Result) -> list[KnownIssueOut]:
-    """Without those that are no bugs, unless they apply or match the measurements."""
-    return [
-        one
-        for one in result.known_issues
-        if one.kind is not IssueKind.NOT_A_BUG or one.applies is not Applies.UNKNOWN or _matches(one)
-    ]
-
-
 def select_issues(result: Result, *, verbose: bool = False, is_full: bool = False) -> IssueSelection:
     """What applies, then what needs more facts; `verbose` gives both together and in full, `is_full` has `rest` shown.
 
-    Issues that do not apply are only counted, by `issue_tally`.
+    Issues that do not apply are only counted.
     """
-    reported, groups = reported_issues(result), _groups(result, verbose=verbose)
-    waiting = [one for one in reported if not verbose and one.applies is Applies.UNKNOWN and not _matches(one)]
-    deciding = {reason.issue for reason in result.reasons if reason.code is ReasonCode.UNDECIDED and reason.issue}
+    reported, groups = reported_issues(result.known_issues), _groups(result, verbose=verbose)
+    waiting = [
+        one for one in reported if not verbose and one.applies is Applies.UNKNOWN and not matches_measurements(one)
+    ]
+    deciding = _deciding(result)
     # An issue that lacks one fact is likelier to apply than one that lacks three.
     waiting.sort(
         key=lambda one: (
@@ -262,10 +268,9 @@ def select_issues(result: Result, *, verbose: bool = False, is_full: bool = Fals
         limit = max(limit, len(deciding))
     elif result.command == "compare":
         limit = 0  # without the accelerator most records may apply: that one fact comes first
-    together = [one for one in waiting if one.id not in deciding and _waits_for_launch_line(one)]
-    if result.command != "check" or len(together) < _FEWEST_TOGETHER:
-        together = []
-    listed = [one for one in waiting if one not in together]
+    together = {} if verbose else issues_counted_together(result)
+    counted = {one.id for members in together.values() for one in members}
+    listed = [one for one in waiting if one.id not in counted]
     shown = listed[:limit]
     in_full = deciding if len(deciding) <= _MOST_IN_FULL else set()
     undecided = [
@@ -279,9 +284,36 @@ def select_issues(result: Result, *, verbose: bool = False, is_full: bool = Fals
     ]
     minor = [] if verbose else [group for group in [_minor_group(result)] if len(group)]
     more = _more(result, listed, shown, () if is_full else (*groups, *undecided, *minor), is_full=is_full)
-    if together and not is_full:
-        more.append(f"{len(together)} more need only {LAUNCH_LINE}: -v shows them")
-    return IssueSelection(groups, undecided, minor, [*listed[limit:], *together], "; ".join(more))
+    if not is_full:
+        more += [f"{len(members)} more {what}: -v shows them" for what, members in together.items()]
+    rest = [*listed[limit:], *chain.from_iterable(together.values())]
+    return IssueSelection(groups, undecided, minor, rest, "; ".join(more))
+
+
+def _deciding(result: Result) -> set[str]:
+    """Issues on which the decision depends."""
+    return {reason.issue for reason in result.reasons if reason.code is ReasonCode.UNDECIDED and reason.issue}
+
+
+def issues_counted_together(result: Result) -> dict[str, list[KnownIssueOut]]:
+    """Issues below high severity that a check counts in one line, by what they need: one source settles all of them."""
+    if result.command != "check":
+        return {}
+    deciding = _deciding(result)
+    minor = [
+        one
+        for one in reported_issues(result.known_issues)
+        if one.applies is Applies.UNKNOWN and one.severity.rank < Severity.HIGH.rank and one.id not in deciding
+    ]
+    together = {
+        f"need only {LAUNCH_LINE}": [
+            one for one in minor if not result.launch_line_is_complete and needs_launch_line_alone(one.missing)
+        ],
+        "depend on the driver, Python or libraries, which --collect-env gives": [
+            one for one in minor if needs_environment_alone(one.missing)
+        ],
+    }
+    return {what: members for what, members in together.items() if len(members) >= _FEWEST_TOGETHER}
 
 
 def _more(
@@ -295,27 +327,31 @@ def _more(
     """How many have no entry, and how to see or settle more."""
     if waiting and not shown:
         why = "the accelerator of this deployment is not known, so most records may apply: name it with --accelerator"
-        return [why if is_full else f"{why}; -v shows all {len(waiting)}"]
+        return [why if is_full else f"{why}; -v shows all"]
     more = []
     if (left := len(waiting) - len(shown)) and not is_full:
         more.append(f"and {left} more: -v shows them")
     elif any(group.short for group in groups):
         more.append("-v shows all that is known of each")
     if result.command == "compare":  # the advice of a check ends with them
-        more += _most_useful_facts(waiting)
+        more += _most_useful_facts(result, waiting)
     return more
 
 
 def _groups(result: Result, *, verbose: bool) -> list[IssueGroup]:
     """By effect; within each what blocks, then what applies, then the most severe first."""
     groups = []
-    decided = [one for one in reported_issues(result) if one.applies is not Applies.UNKNOWN or verbose or _matches(one)]
+    decided = [
+        one
+        for one in reported_issues(result.known_issues)
+        if one.applies is not Applies.UNKNOWN or verbose or matches_measurements(one)
+    ]
     for effect in Effect:
         members = [one for one in decided if one.effect is effect and one.applies is not Applies.NO]
         members = [one for one in members if verbose or not _is_minor(one)]
         members.sort(key=lambda one: (not one.blocks, _APPLIES_ORDER.index(one.applies), -one.severity.rank, one.id))
         if members:
-            full = [one for one in members if verbose or _is_loud(one) or _matches(one)]
+            full = [one for one in members if verbose or _is_loud(one) or matches_measurements(one)]
             shown = {id(one) for one in full}
             groups.append(
                 IssueGroup(
@@ -329,19 +365,14 @@ def _groups(result: Result, *, verbose: bool) -> list[IssueGroup]:
 
 
 def _minor_group(result: Result) -> IssueGroup:
-    members = [one for one in reported_issues(result) if _is_minor(one)]
+    members = [one for one in reported_issues(result.known_issues) if _is_minor(one)]
     members.sort(key=lambda one: (_EFFECT_ORDER.index(one.effect), _APPLIES_ORDER.index(one.applies), one.id))
     is_quiet = result.baseline is not None and not any(one.effect is Effect.NEW for one in members)
     return IssueGroup("Of low severity", (), members, is_quiet=is_quiet)
 
 
-def _waits_for_launch_line(one: KnownIssueOut) -> bool:
-    """Whether it is an opt-in below high severity of which only the launch line could tell."""
-    return one.severity.rank < Severity.HIGH.rank and needs_launch_line_alone(one.missing)
-
-
 def _is_minor(one: KnownIssueOut) -> bool:
-    return one.severity is Severity.LOW and not one.blocks and not _matches(one) and one.applies in _SETTLED
+    return one.severity is Severity.LOW and not one.blocks and not matches_measurements(one) and one.applies in _SETTLED
 
 
 def _is_loud(one: KnownIssueOut) -> bool:
@@ -350,25 +381,9 @@ def _is_loud(one: KnownIssueOut) -> bool:
     return one.blocks or (is_there and one.severity.rank >= Severity.HIGH.rank)
 
 
-def issue_tally(result: Result) -> str:
-    """`1 applies, 2 may apply, 30 do not apply`; empty without any issue."""
-    counts = Counter(one.applies for one in reported_issues(result))
-    words = {
-        Applies.YES: ("applies", "apply"),
-        Applies.UNKNOWN: ("may apply", "may apply"),
-        Applies.MITIGATED: ("is mitigated", "are mitigated"),
-        Applies.NO: ("does not apply", "do not apply"),
-    }
-    return ", ".join(plural(counts[key], *words[key]) for key in words if counts[key])
-
-
-def _matches(one: KnownIssueOut) -> bool:
-    return bool(one.matched_series) or one.measured is IssueObservation.EXPLAINS
-
-
-def _most_useful_facts(waiting: Sequence[KnownIssueOut]) -> list[str]:
+def _most_useful_facts(result: Result, waiting: Sequence[KnownIssueOut]) -> list[str]:
     missing = [(one.missing, False) for one in waiting if one.effect is not Effect.RESOLVED]
-    ranked = rank_missing_facts(missing)[:_MOST_FACTS]
+    ranked = rank_missing_facts(missing, complete=result.launch_line_is_complete)[:_MOST_FACTS]
     facts = ", ".join(f"{flag} ({count})" for flag, count in ranked if count > 1)
     return [f"the facts that would settle most: {facts}"] if facts else []
 

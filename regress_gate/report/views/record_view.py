@@ -7,7 +7,8 @@ from typing import Any
 from regress_gate.known.matching.versions import range_text
 from regress_gate.known.records.releases import BuildProof, spans_of
 from regress_gate.model.issue import VLLM_REPO, Change, Fix, KnownIssue
-from regress_gate.report.document import Detail, Document, Line, Link, Pair, Pairs, View
+from regress_gate.report.document import Code, Detail, Document, Line, Link, Pair, Pairs, View
+from regress_gate.report.views import wording
 from regress_gate.report.views.list_view import ListView, value_text
 from regress_gate.text import plural
 
@@ -94,8 +95,10 @@ def _pairs(record: KnownIssue) -> list[Pair]:
     pairs += _several("brought by", [_change(change) for change in record.changes.introduced_by])
     pairs += _several("fixed by", [_change(change) for change in record.changes.fixed_by])
     pairs += _several("in the code if", [condition.text for condition in record.code])
-    workarounds = [f"{fix.text} (cost: {fix.cost})" if fix.cost else fix.text for fix in record.workarounds]
-    pairs += _several("workaround", workarounds)
+    for fix in record.workarounds:
+        settings: list[Line] = [Code(flag) for flag in wording.flags(fix.engine_args or {}, fix.env or {})]
+        settings += [f"costs: {fix.cost}"] if fix.cost else []
+        pairs.append(Pair("workaround", fix.text, tuple(settings)))
     if record.details:
         pairs.append(Pair("details", record.details))
     pairs.append(Pair("evidence", record.evidence))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from regress_gate.errors import ExitCode
+from regress_gate.gate.reasons import reported_issues
 from regress_gate.model.issue import Applies, Effect, Severity
 from regress_gate.model.result import (
     Decision,
@@ -36,7 +37,7 @@ from regress_gate.report.findings import (
     worst_first,
 )
 from regress_gate.report.views import units, wording
-from regress_gate.report.views.issues_view import observation_text, reported_issues
+from regress_gate.report.views.issues_view import observation_text
 
 _FLAG = re.compile(r"--[A-Za-z][\w.-]*\w")
 DECISION_GROUP = "regress-gate"
@@ -120,7 +121,7 @@ def _cases(result: Result, decision: str) -> Iterator[Case]:
             scenario, _, metric = name.rpartition("/")
             yield Case(scenario, metric, *_reason_outcome(reason), message=reason.text)
     deciding = {reason.issue: reason for reason in reversed(result.reasons) if reason.issue}
-    for issue in reported_issues(result):
+    for issue in reported_issues(result.known_issues):
         # Hundreds of records that do not apply were no tests, and would look like passed ones.
         if issue.applies is not Applies.NO:
             yield _issue_case(result, issue, deciding.get(issue.id))
@@ -283,7 +284,7 @@ def _findings(result: Result) -> Iterator[Finding]:
         if one.verdict is Verdict.REGRESSION and one.name not in named:
             yield _quiet_regression(one, location, place)
     by_issue = {reason.issue: reason for reason in reversed(result.reasons) if reason.issue}
-    for issue in sorted(reported_issues(result), key=lambda one: (not one.blocks, -one.severity.rank)):
+    for issue in sorted(reported_issues(result.known_issues), key=lambda one: (not one.blocks, -one.severity.rank)):
         if issue.applies in (Applies.YES, Applies.UNKNOWN) and issue.effect is not Effect.RESOLVED:
             yield _issue_finding(result, issue, by_issue.get(issue.id), location, place)
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any, ClassVar
 
-from regress_gate.model.metric import CAPACITY, Direction, Scale
+from regress_gate.model.metric import CAPACITY, METRICS, Direction, Scale
 from regress_gate.model.result import (
+    AuditEffect,
+    CounterTestOut,
     CounterTestOutcome,
     Decision,
     ExplanationOut,
@@ -82,14 +84,15 @@ _PARENTHESES = re.compile(r" \([^()]*\)")
 _LOUD_FACTS = ("compared", "differs", "void", "failed", "notice")
 """Labels of the facts that a terminal shows without `-v`: what was compared, and what limits the answer."""
 _SAID_BY_THE_ADVICE = {ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE}
+_LIBRARY = "library_changed:"
 _OUTCOMES = {
-    ("candidate", CounterTestOutcome.RESTORES): "measured: {} is not slower",
-    ("candidate", CounterTestOutcome.DOES_NOT_RESTORE): "measured, and not the whole cause: {} is slower, too",
-    ("candidate", CounterTestOutcome.NOT_DECIDED): "measured without a decision whether {} is slower",
+    ("candidate", CounterTestOutcome.RESTORES): "measured: {} is not {worse}",
+    ("candidate", CounterTestOutcome.DOES_NOT_RESTORE): "measured, and not the whole cause: {} is {worse}, too",
+    ("candidate", CounterTestOutcome.NOT_DECIDED): "measured without a decision whether {} is {worse}",
     ("candidate", CounterTestOutcome.FAILED): "not measured: {} failed",
-    ("baseline", CounterTestOutcome.RESTORES): "measured: {} is as slow",
-    ("baseline", CounterTestOutcome.DOES_NOT_RESTORE): "measured, and not the whole cause: {} is not as slow",
-    ("baseline", CounterTestOutcome.NOT_DECIDED): "measured without a decision whether {} is as slow",
+    ("baseline", CounterTestOutcome.RESTORES): "measured: {} is {as_bad}",
+    ("baseline", CounterTestOutcome.DOES_NOT_RESTORE): "measured, and not the whole cause: {} is not {as_bad}",
+    ("baseline", CounterTestOutcome.NOT_DECIDED): "measured without a decision whether {} is {as_bad}",
     ("baseline", CounterTestOutcome.FAILED): "not measured: {} failed",
 }
 """Of a counter-test, by the side whose servers were changed."""
@@ -200,45 +203,85 @@ def _policy(result: Result) -> list[Block]:
 
 def _why(result: Result, *, verbose: bool) -> list[Block]:
     """What the servers did differently, for each regression that this may explain: the likeliest cause, what shows it,
-    and what would settle it."""
-    groups: dict[tuple[str, CounterTestOutcome | None], list[ExplanationOut]] = {}
+    and what would settle it. Where nothing points at one of several, none is named."""
+    groups: dict[tuple[object, ...], list[ExplanationOut]] = {}
     for one in result.explanations:
         if one.observed:
             test = one.observed[0].counter_test
-            groups.setdefault((one.observed[0].text, None if test is None else test.outcome), []).append(one)
+            what = tuple(one.observed) if _is_guess(one) else one.observed[0].text
+            groups.setdefault((str(what), None if test is None else test.outcome), []).append(one)
     if not groups:
         return []
     most = MOST_CAUSES if verbose else MOST_ALIKE
-    items = [_cause_text(members, verbose=verbose) for members in list(groups.values())[:most]]
-    blocks: list[Block] = [Paragraph(Styled("Why it is slower:", Style.STRONG)), *_list(items)]
+    items = [_cause_text(result, members, verbose=verbose) for members in list(groups.values())[:most]]
+    blocks: list[Block] = [Paragraph(Styled("What may have caused it:", Style.STRONG)), *_list(items)]
     if more := len(groups) - len(items):
         blocks.append(Paragraph(f"and {plural(more, 'more cause')}: --format json has all"))
-    tests = [one.observed[0].counter_test for members in groups.values() for one in members]
+    known = [one for members in groups.values() for one in members if not _is_guess(one)]
+    tests = [one.observed[0].counter_test for one in known]
     open_test = next((test for test in tests if test is not None and test.outcome is None), None)
     if open_test is not None:
-        speed = "slower" if open_test.side == "candidate" else "as slow"
-        blocks.append(Paragraph((f"Measure whether {open_test.text} is {speed}: ", Code(open_test.command))))
+        worse = _worse_words([name for one in known for name in one.series])
+        how = worse[0] if open_test.side == "candidate" else worse[1]
+        blocks.append(Paragraph((f"Measure whether {open_test.text} is {how}: ", Code(open_test.command))))
     return blocks
 
 
-def _cause_text(members: Sequence[ExplanationOut], *, verbose: bool) -> str:
+def _is_guess(one: ExplanationOut) -> bool:
+    """Whether nothing that was counted or measured points at the first cause: others weigh the same, or it is a
+    dependency that changed, as most do with a release."""
+    first, others = one.observed[0], one.observed[1:]
+    if first.counter_test is not None and first.counter_test.outcome is not None:
+        return False
+    return first.finding.startswith(_LIBRARY) or any(other.weight == first.weight for other in others)
+
+
+def _worse_words(series: Sequence[str]) -> tuple[str, str]:
+    """How a server is, and how it is as much as another: only times and rates are slow."""
+    metrics = [METRICS.get(name.rpartition("/")[2]) for name in series]
+    slow = all(one is not None and one.unit in ("s", "1/s") for one in metrics)
+    return ("slower", "as slow") if slow else ("worse", "as bad")
+
+
+def _cause_text(result: Result, members: Sequence[ExplanationOut], *, verbose: bool) -> str:
     cause, names = members[0].observed[0], [name for one in members for name in one.series]
     series = ", ".join(names[:MOST_ALIKE]) + (f" and {len(names) - MOST_ALIKE} more" if len(names) > MOST_ALIKE else "")
+    if _is_guess(members[0]):
+        return f"{series}: {_guess_text(result, members[0], verbose=verbose)}"
     text = f"{series}: {cause.text}"
     if (test := cause.counter_test) is not None and test.outcome is not None:
-        text += f" ({_OUTCOMES[test.side, test.outcome].format(test.text)}: {test.outcome_text})"
+        text += f" ({_outcome_text(test, names)}: {test.outcome_text})"
     if verbose and cause.evidence:
         text += f". {'. '.join(cause.evidence)}"
-    others = [_other_text(other) for other in members[0].observed[1:]]
+    others = [_other_text(other, names) for other in members[0].observed[1:]]
     return text + (f". Or: {'; '.join(others)}" if verbose and others else "")
 
 
-def _other_text(cause: ObservedCauseOut) -> str:
+def _guess_text(result: Result, one: ExplanationOut, *, verbose: bool) -> str:
+    """That the cause is not known, with what may be it."""
+    first = one.observed[0]
+    alike = [other.text for other in one.observed if other.weight == first.weight]
+    if not first.finding.startswith(_LIBRARY):
+        return f"the cause is not known: {'; '.join(alike)} weigh the same"
+    changed = [each.text for each in result.audit if each.id.startswith(_LIBRARY) and each.effect is AuditEffect.NEW]
+    moves = [text.removeprefix("other dependency: ") for text in changed or alike]
+    listed = f" ({'; '.join(moves)})" if verbose or len(moves) == 1 else " (-v lists them)"
+    return f"the cause is not known: {plural(len(moves), 'dependency', 'dependencies')} changed{listed}"
+
+
+def _other_text(cause: ObservedCauseOut, series: Sequence[str]) -> str:
     """A cause that is not the first, with what a counter-test says of it."""
     test = cause.counter_test
     if test is None or test.outcome is None:
         return cause.text
-    return f"{cause.text} ({_OUTCOMES[test.side, test.outcome].format(test.text)})"
+    return f"{cause.text} ({_outcome_text(test, series)})"
+
+
+def _outcome_text(test: CounterTestOut, series: Sequence[str]) -> str:
+    """What a counter-test of these series says, for one with an outcome."""
+    assert test.outcome is not None  # noqa: S101 - by its callers
+    worse, as_bad = _worse_words(series)
+    return _OUTCOMES[test.side, test.outcome].format(test.text, worse=worse, as_bad=as_bad)
 
 
 def _search(result: Result) -> list[Block]:

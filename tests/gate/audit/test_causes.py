@@ -114,6 +114,19 @@ def test_another_dependency_comes_after_the_part_that_is_slower_and_can_be_teste
     assert test.command == "regress-gate compare 0.19.0 0.19.1 --measure --suite chat --attribute"
 
 
+def test_what_no_installer_of_packages_knows_has_no_counter_test() -> None:
+    place = BlockPosition("e", 1, 1, "baseline", way="venv")
+    sides = [
+        make_side_of(version, *(replace(run, libraries={"cuda of torch": cuda}, place=place) for run in made.runs))
+        for version, cuda, made in (
+            ("0.19.0", "12.8", side("0.19.0")),
+            ("0.19.1", "13.0", side("0.19.1", prefill=0.04)),
+        )
+    ]
+    (cause,) = [one for one in explained(*sides).observed if one.finding.startswith("library_changed")]
+    assert (cause.finding, cause.counter_test) == ("library_changed:cuda of torch", None)
+
+
 def test_preemptions_that_a_smaller_cache_brings_come_after_it() -> None:
     before = side("0.19.0", server={"kv_cache_tokens": 1600})
     after = side("0.19.1", server={"kv_cache_tokens": 800}, queue=0.3, decode=0.55, preemptions=0.5)
