@@ -50,6 +50,13 @@ quantization = "none"
 """
 
 
+def read_page(page: Path) -> str:
+    """The workflow that a page shows."""
+    shown = re.search(r"^```yaml\n(name: .*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    assert shown
+    return shown[1]
+
+
 def deployment(
     version: str, *, accelerator: str = "H200", model: str = "mistralai/Mixtral-8x7B-v0.1"
 ) -> dict[str, str]:
@@ -157,9 +164,7 @@ class Team:
         """Those to copy, and those that pages show, as they stand there."""
         files = {file.name: file.read_text() for file in (ROOT / "ci").glob("*.yml") if file.name != "gitlab.yml"}
         for name, page in PAGES.items():
-            shown = re.search(r"^```yaml\n(name: .*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-            assert shown
-            files[name] = shown[1]
+            files[name] = read_page(page)
         for name, (before, after) in self.edits.items():
             assert before in files[name]
             files[name] = files[name].replace(before, after)
