@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 from pathlib import Path
 
@@ -70,17 +71,25 @@ def install(path: Path, version: str = "") -> None:
         venv.create(path, with_pip=True, symlinks=True)
         # -I: nothing from the working directory, which is the checkout of a pull request, or from PYTHONPATH.
         pip = [str(path / "bin" / "python"), "-I", "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"]
-        # The constraints are those of this checkout's version; another one may want others.
-        wanted = (
-            [f"vllm-regress-gate[{EXTRAS}]=={version}"]
+        # The constraints are those of this checkout's version; another one may want others. They bind what this project
+        # is built with only where that is installed beforehand: pip would take the newest for a build of its own.
+        constrained = ["install", "--constraint", str(ROOT / "constraints.txt")]
+        for wanted in (
+            [["install", f"vllm-regress-gate[{EXTRAS}]=={version}"]]
             if version
-            else ["--constraint", str(ROOT / "constraints.txt"), f"{ROOT}[{EXTRAS}]"]
-        )
-        subprocess.run([*pip, "install", *wanted], check=True)
+            else [[*constrained, *build_requirements()], [*constrained, "--no-build-isolation", f"{ROOT}[{EXTRAS}]"]]
+        ):
+            subprocess.run([*pip, *wanted], check=True)
         # Later steps get the one command, not the environment's python and pip.
         (path / "command").mkdir()
         (path / "command" / "regress-gate").symlink_to(path / "bin" / "regress-gate")
         (path / MARKER).touch()
+
+
+def build_requirements() -> list[str]:
+    """What a wheel of this checkout is made with."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return list(project["build-system"]["requires"])
 
 
 def _is_complete(path: Path) -> bool:

@@ -292,6 +292,19 @@ def test_a_version_that_is_named_comes_from_the_index_into_an_environment_of_its
     assert (command, wanted) == ("install", "vllm-regress-gate[gpu,postgresql]==1.4.2")
 
 
+def test_the_checkout_is_built_with_the_versions_of_the_constraints(
+    install: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[list[str]] = []
+    monkeypatch.setattr(install.subprocess, "run", lambda command, **_: calls.append(command))
+    monkeypatch.setattr(install.venv, "create", lambda path, **_: path.mkdir(parents=True))
+    install.install(tmp_path / "environment")
+    build, tool = (call[call.index("install") :] for call in calls)
+    assert build[:3] == tool[:3] == ["install", "--constraint", str(ROOT / "constraints.txt")]
+    assert build[3:] == install.build_requirements() != []
+    assert tool[3:] == ["--no-build-isolation", f"{ROOT}[gpu,postgresql]"]
+
+
 @pytest.mark.parametrize("version", ["--index-url=x", "1.0 evil", "../x", "latest", "1.0; x", ">=1"])
 def test_what_is_no_version_is_not_installed(
     install: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], version: str
