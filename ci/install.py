@@ -21,7 +21,9 @@ import tomllib
 import venv
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
+"""This checkout. Not the parent of this folder: our own CI calls the action through links, and the runner makes copies
+of what they lead to (actions/runner, IOUtil.CopyDirectory)."""
 PARTS = ("regress_gate", "known_issues", "baselines", "ci", "constraints.txt", "hatch_build.py", "pyproject.toml")
 """What an installation depends on, besides the Python that makes it."""
 EXTRAS = "gpu,postgresql"

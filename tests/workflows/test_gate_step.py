@@ -2,6 +2,8 @@
 
 import json
 import os
+import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -290,6 +292,18 @@ def test_a_version_that_is_named_comes_from_the_index_into_an_environment_of_its
     assert install.main(planned["path"]) == 0
     ((*_, command, wanted),) = calls
     assert (command, wanted) == ("install", "vllm-regress-gate[gpu,postgresql]==1.4.2")
+
+
+def test_the_action_finds_its_checkout_where_a_runner_made_copies_of_links(tmp_path: Path) -> None:
+    link = ROOT / ".github" / "actions" / "gate"
+    assert (link / "action.yml").samefile(ROOT / "action.yml")
+    copied = tmp_path / ".github" / "actions" / "gate"
+    shutil.copytree(link, copied)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    assert not (copied / "ci").is_symlink()
+    for script in (copied / "ci" / "install.py", link / "ci" / "install.py"):
+        root = runpy.run_path(str(script))["ROOT"]
+        assert root == (tmp_path if script.is_relative_to(tmp_path) else ROOT)
 
 
 def test_the_checkout_is_built_with_the_versions_of_the_constraints(

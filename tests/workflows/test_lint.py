@@ -22,8 +22,6 @@ ACTION = ROOT / "action.yml"
 JUSTIFIED = {
     # The half that may write has to be started by the end of the other one, and runs nothing of it.
     ("upgrade-gate-comment.yml", "dangerous-triggers"): 1,
-    # The action lies at the root of the repository, and the newer way to name it takes a path below the root alone.
-    ("ci.yml", "self-repository"): 2,
 }
 
 
