@@ -16,9 +16,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from glob import glob
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -42,6 +43,7 @@ ONLY_WITH = {
 """Inputs that the other modes would ignore: they are refused, so that nobody believes in them."""
 OWN_STORE = "default"
 """What action.yml gives for `store` where a workflow leaves it out; a workflow that gives a secret gives its text."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 LISTS = ("baselines", "paths")
 """Inputs of one value a line."""
 PRIVATE = (
@@ -87,18 +89,21 @@ class Inputs:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> "Inputs":
-        """From the variables `INPUT_…`. Raises InputError."""
-        texts = {field.name: environment.get(f"INPUT_{field.name.upper()}", "").strip() for field in fields(cls)}
-        if not texts["store"] or environment.get("REGRESS_GATE_STORE") == "":
+        """From the variables `INPUT_…`, unchecked."""
+        return cls(**{field.name: environment.get(f"INPUT_{field.name.upper()}", "").strip() for field in fields(cls)})
+
+    def checked(self, environment: Mapping[str, str]) -> "Inputs":
+        """As the gate takes them. Raises InputError."""
+        if not self.store or environment.get("REGRESS_GATE_STORE") == "":
             # This is what a secret is that the run is not given. With the runner's own store instead, the answer would
             # come from other runs, and measurements go where nobody looks for them.
-            what = "REGRESS_GATE_STORE" if texts["store"] else "input store"
+            what = "REGRESS_GATE_STORE" if self.store else "input store"
             raise InputError(
                 f"{what} is empty: this run is not given the secret, because of its name, or because forks get none "
                 "and Dependabot those of its own list; leave it out to use the store of the runner"
             )
-        given = cls(**{**texts, "store": "" if texts["store"] == OWN_STORE else texts["store"]})
-        for field in fields(cls):
+        given = replace(self, store="" if self.store == OWN_STORE else self.store)
+        for field in fields(self):
             name, value = field.name.replace("_", "-"), getattr(given, field.name)
             lines = _lines(value) if field.name in LISTS else [value]
             if any(line.startswith("-") for line in lines):
@@ -109,11 +114,16 @@ class Inputs:
                 raise InputError(f"input {name} is one of {', '.join(filter(None, CHOICES[field.name]))}")
             if value and given.mode not in ONLY_WITH.get(field.name, (given.mode,)):
                 raise InputError(f"input {name} is for mode {' or '.join(ONLY_WITH[field.name])}, not {given.mode}")
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", given.name or "upgrade"):
+        if not NAME.fullmatch(given.name or "upgrade"):
             raise InputError("input name is one word of letters, digits, '.', '_' and '-'")
         if bool(given.base) != bool(given.candidate):
             raise InputError("base and candidate go together: give both, or neither to read them from the change")
         return given
+
+    def name_a_check(self) -> bool:
+        """Whether a refusal can be published: the inputs that say where can be used, whatever the others are."""
+        usable = all(getattr(self, name) in CHOICES[name] for name in ("comment", "check_run"))
+        return usable and self.mode not in ("publish", "install") and NAME.fullmatch(self.name or "upgrade") is not None
 
 
 class Gate:
@@ -139,18 +149,29 @@ class Gate:
         code = self._import_baselines() or self._run(self._question(base, candidate))
         if not self.result.is_file():
             return self._could_not_measure(code or COULD_NOT_MEASURE)
-        self._describe_result(code)
+        self._describe_result()
         ignore_signals()
-        written = self._publish("--result", str(self.result))
-        return code or written
+        return self._answered(code, self._publish("--result", str(self.result)))
+
+    def refuse(self, why: str) -> int:
+        """Say that the inputs cannot be used, also in the check run: a required one would wait without a reason."""
+        print(f"::error title=regress-gate::{why}", flush=True)
+        return self._no_decision(USAGE, why) if self.inputs.name_a_check() else USAGE
+
+    def conclude_failed(self, error: Exception) -> int:
+        """Say that this step itself failed, such as for a result that was not written to its end."""
+        ignore_signals()
+        traceback.print_exception(error)
+        print(f"::error title=regress-gate::the step failed: {type(error).__name__}", flush=True)
+        with suppress(Exception):  # of what is broken more may be, and Python's own exit code would read as "fail"
+            self._no_decision(COULD_NOT_MEASURE, f"the step failed ({type(error).__name__}); its log says where")
+        return COULD_NOT_MEASURE
 
     def conclude_cancelled(self) -> int:
         """Say that the job was cancelled, while the measurement stores what it has and stops."""
         if self.running is not None:
             self.running.send_signal(signal.SIGINT)
-        write_outputs(exit_code=str(INTERRUPTED))
-        self._publish("--could-not-measure", "the job was cancelled before there was a result")
-        return INTERRUPTED
+        return self._no_decision(INTERRUPTED, "the job was cancelled before there was a result")
 
     def _find_versions(self) -> tuple[int, dict[str, Any]]:
         """Exit code of `ci versions`, and what it found; two versions that are given by name are not looked for."""
@@ -169,14 +190,14 @@ class Gate:
     def _no_version(self, code: int, why: str) -> int:
         """Nothing moved, or a pin moved to something that names no version, such as a tag `latest`."""
         print(why)
+        decision = "inconclusive" if code == INCONCLUSIVE else ""
         if code == INCONCLUSIVE:
-            write_outputs(decision="inconclusive")
             code = {"pass": 0, "fail": 1}.get(self.inputs.on_inconclusive, INCONCLUSIVE)
             code = 0 if self.inputs.report_only == "true" else code
-        write_outputs(exit_code=str(code))
         ignore_signals()
         written = self._publish()
-        return code or written
+        write_outputs(decision=decision)
+        return self._answered(code, written)
 
     def _question(self, base: str | None, candidate: str) -> list[str]:
         """The command line of `check` or `compare`."""
@@ -208,12 +229,11 @@ class Gate:
             return USAGE
         return self._run(["baseline", "import", "--", *files])
 
-    def _describe_result(self, code: int) -> None:
+    def _describe_result(self) -> None:
         result = json.loads(self.result.read_text(encoding="utf-8"))
         recommended = {one.get("recommended") for one in result.get("deployments", [result])}
         write_outputs(
             decision=result["decision"],
-            exit_code=str(code),
             recommended=(recommended.pop() or "") if len(recommended) == 1 else "",
             result=str(self.result),
             **{name: str(file) for name, file in self._reports() if file.is_file()},
@@ -229,9 +249,18 @@ class Gate:
         # The folders of a job differ from run to run: the same reason would be news, and the comment edited, each time.
         for folder in (self.folder, Path.cwd()):
             why = why.replace(f"{folder}/", "")
-        write_outputs(exit_code=str(code))
+        return self._no_decision(code, why)
+
+    def _no_decision(self, code: int, why: str) -> int:
         ignore_signals()
         self._publish("--could-not-measure", why)
+        write_outputs(decision="")
+        return self._answered(code, 0)
+
+    def _answered(self, code: int, written: int) -> int:
+        """The exit code of the step, where an answer that nobody gets is no pass; the last output, once all is said."""
+        code = code or written
+        write_outputs(exit_code=str(code))
         return code
 
     def _publish(self, *arguments: str) -> int:
@@ -359,20 +388,20 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="regress-gate-", dir=os.environ.get("RUNNER_TEMP")))
     for number in SIGNALS:
         signal.signal(number, _cancel)
+    gate = Gate(Inputs.read(os.environ), program, folder)
     try:
-        inputs = Inputs.read(os.environ)
-    except InputError as error:
-        print(f"::error title=regress-gate::{error}")
-        return USAGE
-    if inputs.mode == "install":  # later steps call the program themselves
-        return 0
-    gate = Gate(inputs, program, folder)
-    try:
-        return gate.publish_earlier() if inputs.mode == "publish" else gate.decide()
-    except CancelledError:
-        return gate.conclude_cancelled()
+        try:
+            gate.inputs = gate.inputs.checked(os.environ)
+            if gate.inputs.mode == "install":  # later steps call the program themselves
+                return 0
+            return gate.publish_earlier() if gate.inputs.mode == "publish" else gate.decide()
+        except InputError as error:
+            return gate.refuse(str(error))
+        except CancelledError:
+            return gate.conclude_cancelled()
+    except Exception as error:
+        return gate.conclude_failed(error)
 
 
 if __name__ == "__main__":
-    with suppress(BrokenPipeError):
-        sys.exit(main())
+    sys.exit(main())

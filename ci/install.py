@@ -17,10 +17,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
+"""This checkout. Not the parent of this folder: our own CI calls the action through links, and the runner makes copies
+of what they lead to (actions/runner, IOUtil.CopyDirectory)."""
 PARTS = ("regress_gate", "known_issues", "baselines", "ci", "constraints.txt", "hatch_build.py", "pyproject.toml")
 """What an installation depends on, besides the Python that makes it."""
 EXTRAS = "gpu,postgresql"
@@ -70,17 +73,25 @@ def install(path: Path, version: str = "") -> None:
         venv.create(path, with_pip=True, symlinks=True)
         # -I: nothing from the working directory, which is the checkout of a pull request, or from PYTHONPATH.
         pip = [str(path / "bin" / "python"), "-I", "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"]
-        # The constraints are those of this checkout's version; another one may want others.
-        wanted = (
-            [f"vllm-regress-gate[{EXTRAS}]=={version}"]
+        # The constraints are those of this checkout's version; another one may want others. They bind what this project
+        # is built with only where that is installed beforehand: pip would take the newest for a build of its own.
+        constrained = ["install", "--constraint", str(ROOT / "constraints.txt")]
+        for wanted in (
+            [["install", f"vllm-regress-gate[{EXTRAS}]=={version}"]]
             if version
-            else ["--constraint", str(ROOT / "constraints.txt"), f"{ROOT}[{EXTRAS}]"]
-        )
-        subprocess.run([*pip, "install", *wanted], check=True)
+            else [[*constrained, *build_requirements()], [*constrained, "--no-build-isolation", f"{ROOT}[{EXTRAS}]"]]
+        ):
+            subprocess.run([*pip, *wanted], check=True)
         # Later steps get the one command, not the environment's python and pip.
         (path / "command").mkdir()
         (path / "command" / "regress-gate").symlink_to(path / "bin" / "regress-gate")
         (path / MARKER).touch()
+
+
+def build_requirements() -> list[str]:
+    """What a wheel of this checkout is made with."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return list(project["build-system"]["requires"])
 
 
 def _is_complete(path: Path) -> bool:

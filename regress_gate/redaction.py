@@ -61,6 +61,8 @@ _WORD = re.compile(
     r"|\d{1,4}[A-Za-z]{1,3}"
 )
 """`simple`, `DeepSeek`, `H100`, `cp312`, `70b`; not `s3cr3t` and not `aB3dE9`."""
+_COMMENT = re.compile(r"#issuecomment-\d{1,20}")
+"""Of a page of GitHub, also on a server of a company: a number that is no secret."""
 _LONGEST_SEGMENT = 120
 
 
@@ -140,7 +142,7 @@ def _redacted(scheme: str, rest: str) -> str:
         path = _redacted_path(path)
     if query:
         query = "?" + re.sub(r"[^&;]+", lambda pair: _redacted_pair(pair[0], is_public=is_public), query[1:])
-    if fragment and not (is_public and _is_plain(fragment)):
+    if fragment and not (is_public and _is_plain(fragment)) and not _COMMENT.fullmatch(fragment):
         fragment = f"#{MASK}"
     return f"{scheme}://{begin}{host}{path}{query}{fragment}"
 

@@ -14,10 +14,16 @@ from packaging.utils import canonicalize_name
 from tests.factories.scripts import load_script
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
 LINES = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
 EXTRAS = ("test", "tables", "postgresql", "gpu", "png", "browser", "workflows", "ray")
-WANTED = [*PROJECT["dependencies"], *(line for extra in EXTRAS for line in PROJECT["optional-dependencies"][extra])]
+BUILD = PYPROJECT["build-system"]["requires"]
+WANTED = [
+    *BUILD,
+    *PROJECT["dependencies"],
+    *(line for extra in EXTRAS for line in PROJECT["optional-dependencies"][extra]),
+]
 
 
 def pins() -> dict[str, list[Requirement]]:
@@ -38,12 +44,20 @@ def test_every_dependency_is_pinned_to_a_version_that_it_allows(line: str) -> No
 
 
 def test_the_image_and_the_action_know_all_that_a_wheel_is_made_of() -> None:
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    wheel = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
     needed = {*wheel["packages"], *wheel["force-include"], wheel["hooks"]["custom"]["path"], "pyproject.toml"}
     for name in ("README.md", "LICENSE"):  # the metadata's
         assert f"!{name}" in (ROOT / ".dockerignore").read_text().splitlines()
     assert needed <= {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines()}
     assert needed <= set(load_script("ci/install.py").PARTS)
+
+
+def test_the_image_builds_the_wheel_with_what_is_pinned_and_has_all_that_a_host_needs() -> None:
+    text = (ROOT / "ci" / "Dockerfile").read_text()
+    command = text.partition("RUN python -m venv")[2].partition("\n\n")[0]
+    assert "--constraint /source/constraints.txt" in command
+    assert "$pip --no-build-isolation '/source[gpu,postgresql,ray]' uv" in command
+    assert "['build-system']['requires']" in command
 
 
 def test_constraints_name_no_host() -> None:

@@ -83,10 +83,14 @@ def publish(request: PublishRequest, environment: Mapping[str, str]) -> PublishR
             return report
         what = _read(request, client, context, report)
         footer = _footer(request, context)
-        _write_job_files(what, footer, target, environment, report)
-        check_url = _write_check(request, context, client, what, footer, report)
-        comment_url = _write_comment(request, context, target, client, what, footer, report)
-        _write_urls(environment, check_url, comment_url, report)
+        _write_summary(what, footer, environment, report)
+        outputs = {"decision": what.outcome.value, "exit-code": str(what.exit_code)}
+        if target.pull_request is not None:
+            outputs["pull-request"] = str(target.pull_request)
+        outputs["check-url"] = _write_check(request, context, client, what, footer, report)
+        outputs["comment-url"] = _write_comment(request, context, target, client, what, footer, report)
+        # Last: an exit code among the outputs says that nothing was left open.
+        _write_outputs(environment, outputs, report)
         return report
 
 
@@ -107,7 +111,7 @@ def open_check(request: PublishRequest, environment: Mapping[str, str]) -> Publi
         _not_written(error, context, report)
     else:
         report.done.append(("check run", f"{done.done} {done.url}"))
-        _write_urls(environment, done.url, "", report)
+        _write_outputs(environment, {"check-url": done.url}, report)
     return report
 
 
@@ -249,27 +253,21 @@ def _footer(request: PublishRequest, context: RunContext | None) -> str:
     return text
 
 
-def _write_job_files(
-    what: Publication, footer: str, target: Target, environment: Mapping[str, str], report: PublishReport
-) -> None:
-    outputs = {"decision": what.outcome.value, "exit-code": str(what.exit_code)}
-    if target.pull_request is not None:
-        outputs["pull-request"] = str(target.pull_request)
+def _write_summary(what: Publication, footer: str, environment: Mapping[str, str], report: PublishReport) -> None:
     try:
         if path := environment.get("GITHUB_STEP_SUMMARY", ""):
             report.done.append(("job summary", append_summary(Path(path), what.view, footer)))
-        if path := environment.get("GITHUB_OUTPUT", ""):
-            append_outputs(Path(path), outputs)
     except InputError as error:
         report.problems.append(NotWrittenError(str(error)))
 
 
-def _write_urls(environment: Mapping[str, str], check_url: str, comment_url: str, report: PublishReport) -> None:
+def _write_outputs(environment: Mapping[str, str], outputs: Mapping[str, str], report: PublishReport) -> None:
+    """Those that are not empty."""
     path = environment.get("GITHUB_OUTPUT", "")
-    outputs = {name: url for name, url in (("check-url", check_url), ("comment-url", comment_url)) if url}
+    given = {name: value for name, value in outputs.items() if value}
     try:
-        if path and outputs:
-            append_outputs(Path(path), outputs)
+        if path and given:
+            append_outputs(Path(path), given)
     except InputError as error:
         report.problems.append(NotWrittenError(str(error)))
 
@@ -335,7 +333,13 @@ def _write_comment(
     body = _comment_body(request, what, footer)
     try:
         done = comment.write_comment(
-            client, context.repository, target.pull_request, request.name, body, is_wanted=_wants_comment(request, what)
+            client,
+            context.repository,
+            target.pull_request,
+            context.head_sha,
+            request.name,
+            body,
+            is_wanted=_wants_comment(request, what),
         )
     except GitHubError as error:
         _not_written(error, context, report)

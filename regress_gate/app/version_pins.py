@@ -15,6 +15,8 @@ from regress_gate.pins.pin_files import changed_pin_files, find_pins, select_pat
 
 _LARGEST_EVENT = 32 * 1024 * 1024
 _ITSELF = "no vLLM version moved: HEAD was compared with itself; --base names the commit before a change"
+_CI = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "JENKINS_URL")
+"""Variables that say so: of most services, GitHub, Azure Pipelines and Jenkins."""
 _FULL_HISTORY = "check out the whole history (actions/checkout: fetch-depth: 0), or name a commit with --base"
 
 
@@ -41,7 +43,7 @@ def moved_versions(
     """The version move between two revisions, in these files; by default from what CI, pre-commit or the default branch
     says to the working tree. `everything`: list the pins of all files, not only of those that changed.
 
-    Raises InputError for a revision that is not there, and where it is not known what to compare with.
+    Raises InputError for a revision that is not there, and in CI where it is not known what to compare with.
     """
     environ = os.environ if environ is None else environ
     with Repository.find() as repository:
@@ -59,7 +61,7 @@ def moved_versions(
         changed = select_paths(changed_pin_files(different, before, after), wanted)
         old, new = find_pins(before, changed), find_pins(after, changed)
         move = judge_moves(find_moves(old.pins, new.pins, before, after))
-        if start == tip and not different:
+        if start is not None and start == tip and not different:
             move = replace(move, why=_ITSELF)
         if everything:
             new = find_pins(after, select_paths(sorted(after.entries), wanted))
@@ -128,7 +130,12 @@ def _surrounding_base(
         if (commit := environ.get(name)) and not _is_none(commit):
             return _obtain(repository, commit, name, offline=offline)
     default = repository.default_branch()
-    return tip if default is None else repository.merge_base(default, tip) or tip
+    began = None if default is None else repository.merge_base(default, tip)
+    if began is None and any(environ.get(name, "").casefold() not in ("", "0", "false") for name in _CI):
+        # HEAD beside itself moves nothing: every upgrade would pass.
+        what = "there is nothing to compare it with: neither CI nor a branch of this checkout says what was before"
+        raise InputError(what, where="HEAD", todo=_FULL_HISTORY)
+    return began or tip
 
 
 def _github_base(repository: Repository, tip: str, environ: Mapping[str, str], *, offline: bool) -> str | None:

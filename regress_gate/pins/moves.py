@@ -56,7 +56,28 @@ class Move:
 
     @property
     def target(self) -> Version | None:
-        return None if self.after is None else self.after.version
+        return None if self.after is None or self.doubt else self.after.version
+
+    @property
+    def why(self) -> str:
+        """Why there is no target."""
+        return self.doubt or self.pin.pinned.why
+
+    @property
+    def doubt(self) -> str:
+        """Why the tag of an image cannot be trusted: its digest decides what runs, and only one of both moved."""
+        if self.before is None or self.after is None or self.before.pinned.name != self.after.pinned.name:
+            return ""
+        (old_tag, _, old_digest), (tag, _, digest) = (
+            pin.pinned.spec.partition("@") for pin in (self.before, self.after)
+        )
+        if not (old_tag and tag and old_digest.startswith("sha256:") and digest.startswith("sha256:")):
+            return ""
+        if old_tag == tag and old_digest != digest:
+            return "its digest moved and its tag did not: what runs is another image"
+        if old_tag != tag and old_digest == digest:
+            return "its tag moved and its digest did not: what runs is the same image"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +107,7 @@ class PinReport:
 def find_moves(before: Sequence[Pin], after: Sequence[Pin], base: Tree, head: Tree) -> list[Move]:
     """The pins that are not the same in both, in the order of their places."""
     pairs = _pairs(before, after)
-    moves = [Move(old, new) for old, new in pairs if not _is_same(old, new)]
+    moves = [move for move in (Move(old, new) for old, new in pairs) if not _is_same(move)]
     decided = [replace(move, decided_by=_decider(move, base, head)) for move in moves]
     return sorted(decided, key=lambda move: (move.pin.file, move.pin.line))
 
@@ -124,7 +145,7 @@ def judge_moves(moves: Sequence[Move]) -> VersionMove:
         why = f"{place.pin.where}{more} pins {target} for the first time"
     if unknown:
         one = unknown[0]
-        why += f"; {one.pin.where} moved too, and names no version ({one.pin.pinned.why})"
+        why += f"; {one.pin.where} moved too, and names no version ({one.why})"
     return VersionMove(Outcome.MOVED, source, target, why, moves)
 
 
@@ -132,12 +153,12 @@ def _without_target(counted: list[Move], unknown: list[Move], moves: Sequence[Mo
     if unknown:
         one = unknown[0]
         before = str(one.source or (one.before and one.before.pinned.text))
-        now = f"{one.pin.pinned.text}, an unknown version: {one.pin.pinned.why}"
+        now = f"{one.pin.pinned.text}, an unknown version: {one.why}"
         why = f"{one.pin.where} moved from {before} to {now}"
         return VersionMove(Outcome.UNKNOWN, _common([one.source for one in unknown if one.source]), None, why, moves)
     removed = [move for move in counted if move.change is Change.REMOVED]
     one = (removed or counted)[0]
-    was = "is no longer pinned" if removed else f"is new and names no version ({one.pin.pinned.why})"
+    was = "is no longer pinned" if removed else f"is new and names no version ({one.why})"
     return VersionMove(
         Outcome.UNCHANGED, why=f"no vLLM version moved; {one.pin.pinned.text} ({one.pin.where}) {was}", moves=moves
     )
@@ -172,8 +193,9 @@ def _same_build(one: Version, other: Version) -> bool:
     return one.commit.startswith(other.commit) or other.commit.startswith(one.commit)
 
 
-def _is_same(before: Pin | None, after: Pin | None) -> bool:
-    if before is None or after is None:
+def _is_same(move: Move) -> bool:
+    before, after = move.before, move.after
+    if before is None or after is None or move.doubt:
         return False
     if before.version is not None and after.version is not None:
         return _same_build(before.version, after.version)

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from regress_gate.github import GitHub, UnavailableError
 from regress_gate.publish.writing import written
+from regress_gate.text import one_line
 
 PERMISSION = "pull-requests: write"
 _MOST_PAGES = 100
@@ -21,6 +22,7 @@ query($owner: String!, $name: String!, $number: Int!, $after: String) {
   viewer { login }
   repository(owner: $owner, name: $name) {
     pullRequest(number: $number) {
+      headRefOid
       comments(first: 100, after: $after) {
         pageInfo { hasNextPage endCursor }
         nodes { databaseId url body isMinimized viewerDidAuthor author { __typename login } }
@@ -30,6 +32,10 @@ query($owner: String!, $name: String!, $number: Int!, $after: String) {
 }
 """
 """REST shows neither who the token belongs to nor which comments are hidden."""
+
+
+class _MovedOnError(Exception):
+    """The pull request has another head by now, which is named."""
 
 
 class CommentMode(StrEnum):
@@ -77,16 +83,21 @@ class CommentOutcome:
 
 
 def write_comment(
-    client: GitHub, repository: str, number: int, name: str, body: str, *, is_wanted: bool
+    client: GitHub, repository: str, number: int, head: str, name: str, body: str, *, is_wanted: bool
 ) -> CommentOutcome:
     """Make, edit or leave the comment, so that in the end there is one at most. `body` begins with its marker.
 
-    `is_wanted`: where there is none, one is made. Raises NotWrittenError. May be called again after any interruption.
+    `head`: the commit that it speaks of. If that is no longer the head of the pull request, a run for the newer one
+    speaks, and a slow older run has nothing to add. `is_wanted`: where there is none, one is made. Raises
+    NotWrittenError. May be called again after any interruption.
     """
 
     def act() -> CommentOutcome:
         issue = client.api.get_repo(repository).get_issue(number)
-        own = sorted(find_own_comments(client, repository, number, name), key=lambda one: one.id)
+        try:
+            own = sorted(find_own_comments(client, repository, number, head, name), key=lambda one: one.id)
+        except _MovedOnError as newer:
+            return CommentOutcome(f"left alone: #{number} has moved on to {newer} from {head[:12]}")
         if not own:
             if not is_wanted:
                 return CommentOutcome("none: there is no bad news")
@@ -102,10 +113,10 @@ def write_comment(
     return written(client, f"the comment on #{number}", PERMISSION, act)
 
 
-def find_own_comments(client: GitHub, repository: str, number: int, name: str) -> Iterator[OwnComment]:
+def find_own_comments(client: GitHub, repository: str, number: int, head: str, name: str) -> Iterator[OwnComment]:
     """Comments of this token's owner that begin with the marker of that name and are not hidden.
 
-    Whoever else writes the marker, or quotes it, has written another comment.
+    Whoever else writes the marker, or quotes it, has written another comment. Raises _MovedOnError.
     """
     owner, _, short = repository.partition("/")
     after: str | None = None
@@ -113,7 +124,10 @@ def find_own_comments(client: GitHub, repository: str, number: int, name: str) -
         variables = {"owner": owner, "name": short, "number": number, "after": after}
         _, answer = client.api.requester.graphql_query(_QUERY, variables)
         viewer = answer["data"]["viewer"]["login"]
-        page = answer["data"]["repository"]["pullRequest"]["comments"]
+        pull = answer["data"]["repository"]["pullRequest"]
+        if pull["headRefOid"] != head:
+            raise _MovedOnError(one_line(str(pull["headRefOid"]))[:12])
+        page = pull["comments"]
         for node in page["nodes"]:
             is_own = node["viewerDidAuthor"] or _is_app(node["author"], viewer)
             marker = Marker.find(node["body"]) if is_own and not node["isMinimized"] else None

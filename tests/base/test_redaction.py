@@ -78,6 +78,7 @@ def test_looks_of_secrets(text: str, masked: str) -> None:
         ("https://host/simple?token=abc&page=2", "https://host/simple?token=***&page=2"),
         ("https://host/simple?abc", "https://host/simple?***"),
         ("https://host/simple#abc", "https://host/simple#***"),
+        ("https://host/a/b/pull/7#issuecomment-abc", "https://host/a/b/pull/7#***"),
         ("https://user:cut-off-passwo", "https://***"),
         ("postgresql://SECRET@host/db", "postgresql://***@host/db"),
         ("postgresql+psycopg://u:p@host:5432/db", "postgresql+psycopg://***@host:5432/db"),
@@ -109,6 +110,7 @@ def test_parts_of_urls(url: str, masked: str) -> None:
         "sqlite:////tmp/aB3dE9fG/store.db",
         "file:///srv/wheels/aB3dE9fG",
         "https://ghe.corp/org/repo/issues/12",
+        "https://ghe.corp/org/repo/pull/7#issuecomment-3501234567",
     ],
 )
 def test_addresses_without_secrets_stay(url: str) -> None:

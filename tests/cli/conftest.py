@@ -105,7 +105,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
 def repo(gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:  # noqa: ARG001 - its home and store
     """A new git repository, which is the current directory, outside CI and pre-commit."""
     for name in list(os.environ):
-        if name.startswith(("GITHUB_", "PRE_COMMIT", "CI_")):
+        if name.startswith(("GITHUB_", "PRE_COMMIT", "CI_")) or name in ("CI", "TF_BUILD", "JENKINS_URL"):
             monkeypatch.delenv(name)
     checkout = Checkout.new(tmp_path / "repo")
     monkeypatch.chdir(checkout.root)

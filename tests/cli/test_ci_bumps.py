@@ -112,11 +112,18 @@ def test_a_bump_is_one_move_with_exact_lines(gate, repo, name):
 
 
 def test_a_digest_that_is_added_to_the_same_tag_moves_nothing(gate, repo):
-    """Renovate's `pin digest` and `update digest`."""
-    for image in ("v0.19.1", f"v0.19.1@sha256:{SHA[OLD]}", f"v0.19.1@sha256:{SHA[NEW]}"):
+    """Renovate's `pin digest`."""
+    for image in ("v0.19.1", f"v0.19.1@sha256:{SHA[OLD]}"):
         repo.commit({"Dockerfile": f"FROM vllm/vllm-openai:{image}\n"})
     assert versions(gate, "--base", "HEAD~1")["moved"] == []
-    assert versions(gate, "--base", "HEAD~2")["moved"] == []
+
+
+def test_another_digest_of_the_same_tag_is_a_version_that_nobody_names(gate, repo):
+    """Renovate's `update digest`: the same tag, and another image."""
+    for digest in (SHA[OLD], SHA[NEW]):
+        repo.commit({"Dockerfile": f"FROM vllm/vllm-openai:v0.19.1@sha256:{digest}\n"})
+    done = gate("ci", "versions", "--base", "HEAD~1", "--format", "json")
+    assert (done.code, done.json["outcome"]) == (3, "unknown")
 
 
 def test_another_package_of_the_same_change_moves_nothing(gate, repo):

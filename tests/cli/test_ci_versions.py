@@ -154,6 +154,43 @@ def test_a_move_to_something_that_names_no_version_is_unknown_and_exits_3(gate, 
     assert done.json["moved"][0]["to"] is None
 
 
+DIGESTS = [f"sha256:{letter * 64}" for letter in "ab"]
+IMAGE = "services: {{a: {{image: 'vllm/vllm-openai:v{}@{}'}}}}\n"
+HELM = "image: {{repository: vllm/vllm-openai, tag: v{}, digest: '{}'}}\n"
+
+
+@pytest.mark.parametrize(("path", "form"), [("compose.yaml", IMAGE), ("values.yaml", HELM)])
+@pytest.mark.parametrize(
+    ("now", "digest", "why"),
+    [
+        (OLD, DIGESTS[1], "its digest moved and its tag did not: what runs is another image"),
+        (NEW, DIGESTS[0], "its tag moved and its digest did not: what runs is the same image"),
+    ],
+)
+def test_a_tag_and_a_digest_that_contradict_each_other_name_no_version(gate, repo, path, form, now, digest, why):
+    repo.commit({path: form.format(OLD, DIGESTS[0])})
+    repo.commit({path: form.format(now, digest)})
+    done = gate("ci", "versions", "--base", "HEAD~1", "--format", "json")
+    assert done.code == gate("ci", "check", "--base", "HEAD~1").code == 3
+    assert (done.json["outcome"], done.json["baseline"], done.json["candidate"]) == ("unknown", OLD, None)
+    assert why in done.json["why"]
+    assert [(one["to"], one["why"]) for one in done.json["moved"]] == [(None, why)]
+    assert why in gate("ci", "versions", "--base", "HEAD~1").out
+
+
+@pytest.mark.parametrize(("before", "after"), [("", f"@{DIGESTS[0]}"), (f"@{DIGESTS[0]}", "")])
+def test_a_digest_that_comes_or_goes_moves_no_version(gate, repo, before, after):
+    repo.commit({"Dockerfile": f"FROM vllm/vllm-openai:v{OLD}{before}\n"})
+    repo.commit({"Dockerfile": f"FROM vllm/vllm-openai:v{OLD}{after}\n"})
+    assert versions(gate, "--base", "HEAD~1")["outcome"] == "unchanged"
+
+
+def test_a_tag_that_moves_with_its_digest_is_a_move(gate, repo):
+    repo.commit({"compose.yaml": IMAGE.format(OLD, DIGESTS[0])})
+    repo.commit({"compose.yaml": IMAGE.format(NEW, DIGESTS[1])})
+    assert versions(gate, "--base", "HEAD~1")["candidate"] == NEW
+
+
 def test_a_move_from_latest_has_a_candidate(gate, repo):
     repo.commit({"Dockerfile": "FROM vllm/vllm-openai:latest\n"})
     repo.commit({"Dockerfile": "FROM vllm/vllm-openai:v0.32.0\n"})
@@ -255,6 +292,11 @@ def test_before_the_first_commit_every_pin_is_new(gate, repo):
     assert moved(versions(gate)) == [("requirements.txt", 1, None, NEW, "added")]
 
 
+@pytest.mark.usefixtures("repo")
+def test_a_repository_without_commits_and_pins_is_compared_with_nothing(gate):
+    assert versions(gate)["why"] == "no vLLM version moved"
+
+
 def test_a_folder_of_the_repository_is_as_good_as_its_root(gate, repo, monkeypatch):
     repo.commit({"a/requirements.txt": "vllm==0.19.1\n", "b/requirements.txt": "vllm==0.19.1\n"})
     repo.commit({"a/requirements.txt": "vllm==0.32.0\n", "b/requirements.txt": "vllm==0.30.0\n"})
@@ -327,6 +369,55 @@ def test_a_push_is_compared_with_what_was_there_before(gate, repo, tmp_path, mon
     assert versions(gate)["outcome"] == "unchanged"
     event(tmp_path, monkeypatch, "merge_group", merge_group={"base_sha": before})
     assert versions(gate)["baseline"] == "0.18.0"
+
+
+def shallow(repo: Checkout, directory: Path, commit: str) -> Checkout:
+    """A checkout of one commit without a branch, as CI makes it."""
+    clone = Checkout.new(directory)
+    clone.git("remote", "add", "origin", f"file://{repo.root}")
+    clone.git("fetch", "--quiet", "--depth=1", "origin", f"+{commit}:refs/remotes/origin/bump")
+    clone.git("checkout", "--quiet", "--detach", commit)
+    return clone
+
+
+@pytest.mark.parametrize("variable", ["CI", "GITHUB_ACTIONS", "TF_BUILD", "JENKINS_URL"])
+@pytest.mark.parametrize("is_push", [True, False])
+def test_in_ci_a_change_of_which_nobody_says_what_was_before_does_not_pass(
+    gate, repo, tmp_path, monkeypatch, variable, is_push
+):
+    repo.commit({"requirements.txt": "vllm==0.19.1\n"})
+    head = repo.commit({"requirements.txt": "vllm==0.32.0\n"})
+    monkeypatch.chdir(shallow(repo, tmp_path / "clone", head).root)
+    monkeypatch.setenv(variable, "true")
+    if is_push:
+        event(tmp_path, monkeypatch, "push", before="0" * 40)  # a new branch
+    for command in ("versions", "check"):
+        refused = gate("ci", command)
+        assert (refused.code, refused.out) == (2, "")
+        assert refused.error.startswith("HEAD: there is nothing to compare it with")
+        assert "fetch-depth: 0), or name a commit with --base" in refused.error
+
+
+def test_in_ci_a_commit_of_the_default_branch_moves_nothing_by_itself(gate, repo, tmp_path, monkeypatch):
+    """As a scheduled run, of which no event says what was before."""
+    repo.commit({"requirements.txt": "vllm==0.19.1\n"})
+    monkeypatch.setenv("CI", "true")
+    event(tmp_path, monkeypatch, "schedule")
+    assert "HEAD was compared with itself" in versions(gate)["why"]
+    repo.git("checkout", "--quiet", "-b", "bump")
+    repo.commit({"requirements.txt": "vllm==0.32.0\n"})
+    assert versions(gate)["candidate"] == NEW
+
+
+def test_on_a_machine_of_ones_own_a_checkout_without_a_branch_is_compared_with_the_working_tree(
+    gate, repo, tmp_path, monkeypatch
+):
+    clone = shallow(repo, tmp_path / "clone", repo.commit({"requirements.txt": "vllm==0.19.1\n"}))
+    monkeypatch.chdir(clone.root)
+    monkeypatch.setenv("CI", "false")
+    assert "HEAD was compared with itself" in versions(gate)["why"]
+    clone.write("requirements.txt", "vllm==0.32.0\n")
+    assert versions(gate)["candidate"] == NEW
 
 
 def test_gitlab_names_the_commit_too(gate, repo, monkeypatch):

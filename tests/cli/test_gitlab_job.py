@@ -37,6 +37,20 @@ def test_a_merge_request_is_answered_by_exit_code_and_test_report(gate, repo, mo
     assert (moved["candidate"], result["decision"]) == (version, decision)
 
 
+def test_a_clone_of_another_user_is_read_because_the_job_says_so(gate, repo, monkeypatch):
+    """GitLab's helper clones as root; the image runs as a user of its own."""
+    before = repo.commit({JOB["variables"]["DEPLOYMENT"]: COMPOSE.format(version="0.19.1")})
+    repo.commit({"README.md": "# Described\n"})
+    variables = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": before, "CI_PROJECT_DIR": str(repo.root), **JOB["variables"]}
+    for name, value in {"GITLAB_CI": "true", "GIT_TEST_ASSUME_DIFFERENT_OWNER": "1", **variables}.items():
+        monkeypatch.setenv(name, str(value))
+    refused = gate.shell("set -e\n" + "\n".join(JOB["script"]))
+    assert refused.code == 2
+    assert "belongs to another user, so git does not read it" in refused.err
+    done = gate.shell("set -e\n" + "\n".join([*JOB["before_script"], *JOB["script"]]))
+    assert done.code == 0, done.err
+
+
 def test_a_merge_request_that_moves_no_pin_passes(gate, repo, monkeypatch):
     before = repo.commit({JOB["variables"]["DEPLOYMENT"]: COMPOSE.format(version="0.19.1")})
     repo.commit({"README.md": "# Described\n"})

@@ -30,8 +30,8 @@ CONCLUSIONS = (
     "timed_out",
 )
 QUERY_WORDS = """
-query String Int owner name number after first viewer login repository pullRequest comments pageInfo hasNextPage
-endCursor nodes databaseId url body isMinimized viewerDidAuthor author __typename
+query String Int owner name number after first viewer login repository pullRequest headRefOid comments pageInfo
+hasNextPage endCursor nodes databaseId url body isMinimized viewerDidAuthor author __typename
 """
 """Of GitHub's schema, as far as it is known here. Any other field is refused, as GitHub does."""
 
@@ -224,7 +224,8 @@ def _graphql(state: State, request: Request, token: dict[str, Any] | None) -> An
     if repository["private"] and not {"pull-requests", "issues"} & set(token["permissions"]):
         error = {"type": "FORBIDDEN", "message": "Resource not accessible by integration"}
         return Answer(200, {"data": None, "errors": [error]})
-    if not any(pull["number"] == variables["number"] for pull in repository["pulls"]):
+    pull = next((one for one in repository["pulls"] if one["number"] == variables["number"]), None)
+    if pull is None:
         return _graphql_missing(f"Could not resolve to a PullRequest with the number of {variables['number']}.")
     comments = state.comments(name, variables["number"])
     start = int(variables.get("after") or 0)
@@ -245,7 +246,7 @@ def _graphql(state: State, request: Request, token: dict[str, Any] | None) -> An
         for one in shown
     ]
     page = {"hasNextPage": start + 100 < len(comments), "endCursor": str(start + 100)}
-    found = {"pullRequest": {"comments": {"pageInfo": page, "nodes": nodes}}}
+    found = {"pullRequest": {"headRefOid": pull["head"]["sha"], "comments": {"pageInfo": page, "nodes": nodes}}}
     return Answer(200, {"data": {"viewer": {"login": token["login"]}, "repository": found}})
 
 

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,13 @@ file = "deploy/compose.yaml"
 accelerator = "{accelerator}"
 quantization = "none"
 """
+
+
+def read_page(page: Path) -> str:
+    """The workflow that a page shows."""
+    shown = re.search(r"^```yaml\n(name: .*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    assert shown
+    return shown[1]
 
 
 def deployment(
@@ -157,9 +164,7 @@ class Team:
         """Those to copy, and those that pages show, as they stand there."""
         files = {file.name: file.read_text() for file in (ROOT / "ci").glob("*.yml") if file.name != "gitlab.yml"}
         for name, page in PAGES.items():
-            shown = re.search(r"^```yaml\n(name: .*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-            assert shown
-            files[name] = shown[1]
+            files[name] = read_page(page)
         for name, (before, after) in self.edits.items():
             assert before in files[name]
             files[name] = files[name].replace(before, after)
@@ -226,9 +231,11 @@ class Team:
         write: bool = False,
         permissions: Mapping[str, str] | None = None,
         cancel_after: str | None = None,
+        kill_after: str | None = None,
     ) -> Run:
         """Run a workflow of the clone. `write`: the token may do what a workflow of the repository can be given, or
-        just what is in `permissions`; `cancel_after`: somebody cancels it when the log has this."""
+        just what is in `permissions`; `cancel_after`: somebody cancels it when the log has this; `kill_after`: the
+        step of the gate is killed then."""
         self.runs += 1
         here = self.directory / str(1000 + self.runs)
         here.mkdir()
@@ -259,9 +266,20 @@ class Team:
                 if cancel_after is not None and cancel_after in line:
                     process.send_signal(signal.SIGINT)
                     cancel_after = None
+                if kill_after is not None and kill_after in line:
+                    (step,) = (one for one in self.processes() if one.cmdline()[-1].endswith("ci/gate.py"))
+                    step.kill()
+                    kill_after = None
             process.stdout.close()
             code = process.wait()
         return read_run(code, text, artifacts)
+
+    def processes(self) -> Iterator[psutil.Process]:
+        """Those that run on the machine for a team with locks of its own."""
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get("REGRESS_GATE_LOCKS") == str(self.directory):
+                    yield process
 
     def command(self, workflow: str, event: str, here: Path, url: str) -> list[str]:
         variables = {
@@ -368,12 +386,8 @@ def measuring(team: Team) -> Iterator[Team]:
         team.edits[name] = (TEAM_STORE, TEAM_STORE.replace("# ", "", 1).replace("#   ", "  "))
     team.variables["REGRESS_GATE_LOCKS"] = str(team.directory)
     yield team
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("REGRESS_GATE_LOCKS") == str(team.directory):
-                process.kill()
-        except psutil.Error:
-            continue
+    for process in team.processes():
+        process.kill()
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 import json
 import os
+import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.publishing.conftest import read_outputs
 from tests.factories.scripts import load_script
 from tests.workflows.runner import ROOT
 
@@ -89,11 +92,16 @@ BOTH = {"base": "0.19.1", "candidate": "0.20.0"}
         ({"store": "", "mode": "measure"}, "store is empty: this run is not given the secret"),
     ],
 )
-def test_inputs_that_cannot_be_meant_are_refused_before_anything_is_called(
+def test_inputs_that_cannot_be_meant_are_refused_and_the_check_run_says_why(
     step: Callable[..., Any], inputs: dict[str, str], why: str
 ) -> None:
     code, output, calls = step(**inputs)
-    assert (code, calls) == (2, [])
+    assert code == 2
+    # Without a usable name there is no check run to conclude.
+    assert [arguments[:3] for arguments, _ in calls] == [["ci", "publish", "--could-not-measure"]] * (
+        "name" not in inputs
+    )
+    assert all(why in arguments[3] for arguments, _ in calls)
     assert output.startswith("::error title=regress-gate::input " if "together" not in why else "::error")
     assert why in output
 
@@ -175,6 +183,53 @@ if arguments[0] == "compare":
     assert concluded[3] == "the job was cancelled before there was a result"
 
 
+def outputs_of(tmp_path: Path) -> dict[str, str]:
+    return read_outputs((tmp_path / "outputs").read_text())
+
+
+def test_a_result_that_was_cut_off_is_no_verdict(step: Callable[..., Any], tmp_path: Path) -> None:
+    cut = ANSWERS.replace(
+        'json.dump({"decision": "pass", "recommended": None}, open(path, "w"))', 'open(path, "w").write("{")'
+    )
+    assert cut != ANSWERS
+    code, output, calls = step(cut, **BOTH)
+    assert code == 4
+    assert "JSONDecodeError" in output
+    assert calls[-1][0][:3] == ["ci", "publish", "--could-not-measure"]
+    assert outputs_of(tmp_path)["exit-code"] == "4"
+    assert not outputs_of(tmp_path)["decision"]
+
+
+def test_a_program_that_cannot_be_started_is_no_verdict(step: Callable[..., Any], tmp_path: Path) -> None:
+    gone = "if '--started' in arguments: os.unlink(sys.argv[0])"
+    code, output, calls = step(gone, **BOTH)
+    assert (code, len(calls)) == (4, 1)
+    assert "FileNotFoundError" in output
+    assert "exit-code" not in outputs_of(tmp_path)  # nothing was concluded: that is for another job
+
+
+@pytest.mark.parametrize("during", ["compare", "--result"])
+def test_a_killed_step_gives_no_exit_code_by_which_another_job_knows_that_nothing_was_concluded(
+    step: Callable[..., Any], tmp_path: Path, during: str
+) -> None:
+    def kill(process: subprocess.Popen[str]) -> None:
+        deadline = time.monotonic() + 30
+        while "at work" not in (line := process.stdout.readline()) and time.monotonic() < deadline:  # type: ignore[union-attr]
+            pass
+        assert "at work" in line
+        process.kill()
+
+    waits = f"""
+if {during!r} in arguments:
+    print("at work", file=sys.stderr, flush=True)
+    time.sleep(3)
+"""
+    code, _, calls = step(ANSWERS + waits, before=kill, **BOTH, mode="measure")
+    assert code == -signal.SIGKILL
+    assert calls[0][0][:3] == ["ci", "publish", "--started"]
+    assert "exit-code" not in outputs_of(tmp_path)
+
+
 def test_baselines_of_the_checkout_go_into_a_store_of_the_job(step: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "baselines").mkdir()
     for name in ("a.json", "b.json"):
@@ -237,6 +292,31 @@ def test_a_version_that_is_named_comes_from_the_index_into_an_environment_of_its
     assert install.main(planned["path"]) == 0
     ((*_, command, wanted),) = calls
     assert (command, wanted) == ("install", "vllm-regress-gate[gpu,postgresql]==1.4.2")
+
+
+def test_the_action_finds_its_checkout_where_a_runner_made_copies_of_links(tmp_path: Path) -> None:
+    link = ROOT / ".github" / "actions" / "gate"
+    assert (link / "action.yml").samefile(ROOT / "action.yml")
+    copied = tmp_path / ".github" / "actions" / "gate"
+    shutil.copytree(link, copied)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    assert not (copied / "ci").is_symlink()
+    for script in (copied / "ci" / "install.py", link / "ci" / "install.py"):
+        root = runpy.run_path(str(script))["ROOT"]
+        assert root == (tmp_path if script.is_relative_to(tmp_path) else ROOT)
+
+
+def test_the_checkout_is_built_with_the_versions_of_the_constraints(
+    install: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[list[str]] = []
+    monkeypatch.setattr(install.subprocess, "run", lambda command, **_: calls.append(command))
+    monkeypatch.setattr(install.venv, "create", lambda path, **_: path.mkdir(parents=True))
+    install.install(tmp_path / "environment")
+    build, tool = (call[call.index("install") :] for call in calls)
+    assert build[:3] == tool[:3] == ["install", "--constraint", str(ROOT / "constraints.txt")]
+    assert build[3:] == install.build_requirements() != []
+    assert tool[3:] == ["--no-build-isolation", f"{ROOT}[gpu,postgresql]"]
 
 
 @pytest.mark.parametrize("version", ["--index-url=x", "1.0 evil", "../x", "latest", "1.0; x", ">=1"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.workflows.conftest import PAGES, read_page
 from tests.workflows.runner import ROOT, program, uses
 
 pytestmark = pytest.mark.workflows
@@ -21,8 +22,6 @@ ACTION = ROOT / "action.yml"
 JUSTIFIED = {
     # The half that may write has to be started by the end of the other one, and runs nothing of it.
     ("upgrade-gate-comment.yml", "dangerous-triggers"): 1,
-    # The action lies at the root of the repository, and the newer way to name it takes a path below the root alone.
-    ("ci.yml", "self-repository"): 2,
 }
 
 
@@ -95,6 +94,15 @@ def test_every_job_has_a_time_limit_and_says_what_it_may_do(file: Path) -> None:
     for step in (step for job in document["jobs"].values() for step in job.get("steps", ())):
         if step.get("uses", "").startswith("actions/checkout@"):
             assert step["with"]["persist-credentials"] is False
+
+
+@pytest.mark.parametrize("name", ["upgrade-gate.yml", *PAGES])
+def test_a_newer_commit_of_a_pull_request_ends_the_run_for_the_older_one(name: str) -> None:
+    text = read_page(PAGES[name]) if name in PAGES else (ROOT / "ci" / name).read_text(encoding="utf-8")
+    assert yaml.safe_load(text)["concurrency"] == {
+        "group": "upgrade-gate-${{ github.ref }}",  # of a pull request, or of a group in a merge queue
+        "cancel-in-progress": True,
+    }
 
 
 def test_no_workflow_to_copy_needs_more_than_an_owner_and_a_commit_to_be_put_in() -> None:

@@ -7,9 +7,13 @@ import json
 
 import pytest
 
-from tests.workflows.conftest import CHANGES, SERVES, STEADY, SUITE, Team
+from tests.workflows.conftest import CHANGES, SERVES, STEADY, SUITE, TEAM_STORE, Team
+from tests.workflows.runner import ROOT
 
 pytestmark = pytest.mark.workflows
+
+MEASURES = "$ regress-gate compare 0.19.0 0.19.1 --measure"
+UNANSWERED = {"regress-gate: known-issues": "success", "regress-gate: measured": "action_required"}
 
 
 def open_pull_request(team: Team, launch_line: str, who: str = "same") -> None:
@@ -67,22 +71,39 @@ def test_a_machine_that_cannot_measure_is_no_verdict(measuring: Team) -> None:
     open_pull_request(measuring, "no-such-program {version} {port}")
     run = measuring.run("measure-on-gpu.yml", write=True)
     assert run.failed == ["OWNER/regress-gate"], run.text
-    assert measuring.conclusions == {
-        "regress-gate: known-issues": "success",
-        "regress-gate: measured": "action_required",
-    }
+    assert measuring.conclusions == UNANSWERED
     (comment,) = measuring.comments
     assert "no-such-program" in comment["body"]
 
 
 def test_a_cancelled_measurement_is_concluded(measuring: Team) -> None:
     open_pull_request(measuring, 'sh -c "sleep 600" {version} {port}')
-    run = measuring.run("measure-on-gpu.yml", write=True, cancel_after="$ regress-gate compare 0.19.0 0.19.1 --measure")
-    assert measuring.conclusions == {
-        "regress-gate: known-issues": "success",
-        "regress-gate: measured": "action_required",
-    }, run.text
+    run = measuring.run("measure-on-gpu.yml", write=True, cancel_after=MEASURES)
+    assert measuring.conclusions == UNANSWERED, run.text
     assert run.code != 0
+
+
+def test_a_killed_measurement_is_concluded(measuring: Team) -> None:
+    open_pull_request(measuring, 'sh -c "sleep 600" {version} {port}')
+    run = measuring.run("measure-on-gpu.yml", write=True, kill_after=MEASURES)
+    assert measuring.conclusions == UNANSWERED, run.text
+    (comment,) = measuring.comments
+    assert "the job was cancelled or killed; run it again to go on" in comment["body"]
+    assert run.failed == ["OWNER/regress-gate"]
+    assert "conclude" not in {ids[0] for ids in run.steps}  # that would be a second answer
+
+
+def test_a_job_whose_machine_is_lost_is_concluded_by_another_one(measuring: Team) -> None:
+    text = (ROOT / "ci" / "measure-on-gpu.yml").read_text()
+    head, _, rest = text.partition(TEAM_STORE)
+    lost = f"{head}    steps: [{{run: exit 1}}]\n  conclude:{rest.partition('  conclude:')[2]}"
+    measuring.edits["measure-on-gpu.yml"] = (text, lost)
+    open_pull_request(measuring, SERVES)
+    run = measuring.run("measure-on-gpu.yml", write=True)
+    assert measuring.conclusions == UNANSWERED, run.text
+    (comment,) = measuring.comments
+    assert "the job on the machine ended without an answer (failure)" in comment["body"]
+    assert "--measure" not in run.log
 
 
 def test_a_fork_reaches_neither_job(measuring: Team) -> None:

@@ -1,14 +1,18 @@
 """The hooks with the real pre-commit: it installs the tool from this repository and runs it while a commit is made."""
 
 import os
+import re
 import subprocess
 
 import pytest
+import yaml
 
 from tests.factories.git_checkout import Checkout
-from tests.workflows.runner import export_action
+from tests.workflows.runner import ROOT, export_action, program
 
 pytestmark = pytest.mark.workflows
+
+PAGE = ROOT / "docs" / "ci-versions.md"
 
 CONFIG = """\
 repos:
@@ -20,6 +24,19 @@ repos:
       - id: regress-gate-issues-lint
         args: [known_issues]
 """
+
+
+def test_the_page_shows_a_configuration_that_pre_commit_takes_and_can_move(tmp_path):
+    (shown,) = re.findall(r"^```yaml\n(repos:\n.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    (tmp_path / "config.yaml").write_text(shown)
+    (repository,) = yaml.safe_load(shown)["repos"]
+    # pre-commit installs a revision once, and never looks whether a moving tag such as v1 has moved.
+    assert re.fullmatch(r"v\d+\.\d+\.\d+", repository["rev"])
+    known = {hook["id"] for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+    assert {hook["id"] for hook in repository["hooks"]} <= known
+    command = [program("pre-commit"), "validate-config", tmp_path / "config.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def test_a_commit_is_stopped_by_the_version_that_it_moves_to(tmp_path):

@@ -91,7 +91,7 @@ def _moves_table(moves: "tuple[Move, ...] | list[Move] | Any") -> Table:
                 one.change.value,
                 _version_cell(one.before),
                 _version_cell(one.after),
-                f"{one.decided_by} decides" if one.decided_by else "",
+                f"{one.decided_by} decides" if one.decided_by else one.doubt,
             )
         )
         for one in moves
@@ -128,6 +128,6 @@ def _move_data(move: "Move") -> dict[str, Any]:
         "line": move.pin.line,
         "kind": move.pin.kind,
         "text": move.pin.pinned.text,
-        "why": move.pin.pinned.why,
+        "why": move.why,
         "decided_by": move.decided_by or None,
     }

@@ -98,6 +98,14 @@ def test_without_a_pull_request_there_is_a_check_run_and_no_comment(workflow: Wo
     assert [one["path"] for one in workflow.state.writes()] == [f"/repos/{REPO}/check-runs"]
 
 
+def test_the_group_of_a_merge_queue_gets_the_answer_of_the_other_half(workflow: Workflow) -> None:
+    workflow.state.repositories[REPO]["commits"].append(SHA)
+    workflow.workflow_run("same", {"gate.json": result_of("fail")}, event="merge_group")
+    assert workflow().code == 0
+    assert (workflow.check["head_sha"], workflow.check["conclusion"]) == (SHA, "failure")
+    assert workflow.state.repositories[REPO]["comments"] == []
+
+
 def test_where_nothing_moved_the_check_passes_and_only_an_existing_comment_says_so(pull: Workflow) -> None:
     pull.pull_request()
     unmoved = pull.file("unmoved.json", UNMOVED)

@@ -66,6 +66,20 @@ def test_copies_that_two_runs_made_at_once_become_one(pull: Workflow) -> None:
     assert pull.comments == [ours]
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_slow_run_for_an_older_commit_leaves_the_comment_to_the_newer_one(pull: Workflow, is_first: bool) -> None:
+    pull.pull_request()
+    if not is_first:
+        fail(pull)
+    before = json.dumps(pull.comments)
+    pull.state.repositories[REPO]["pulls"][0]["head"]["sha"] = "c" * 40  # somebody pushed meanwhile
+    done = pull("--result", pull.file("gate.json", result_of("inconclusive")))
+    assert (done.code, json.dumps(pull.comments)) == (0, before)
+    assert f"left alone: #{PULL} has moved on to {'c' * 12} from {'a' * 12}" in done.ended.out + done.ended.err
+    assert (pull.check["head_sha"], pull.check["conclusion"]) == ("a" * 40, "neutral")
+    assert "comment-url" not in done.outputs
+
+
 def test_the_comment_of_a_person_is_found_by_its_author(pull: Workflow) -> None:
     pull.state.add_token("person", REPO, login="somebody", app=None)
     pull.pull_request()
