@@ -53,6 +53,8 @@ MAX_BYTES = 2_000_000
 _LADDER = (
     Detail(is_full=True, figures=True),
     Detail(is_full=True, figures=True, rows=1000, quiet_rows=1000),
+    Detail(is_full=True, figures=True, rows=1000, quiet_rows=1000, issues=250),
+    Detail(is_full=True, figures=True, rows=1000, quiet_rows=1000, issues=100),
     Detail(is_full=True, figures=True, rows=300, quiet_rows=0, issues=100, lines=300, reasons=100),
     Detail(figures=True, rows=100, quiet_series=False, quiet_issues=False, issues=50, lines=100, reasons=50),
 )
@@ -75,12 +77,14 @@ def render(view: View, options: RenderOptions) -> str:
     return render_page(view, options, environment().get_template("report.html"))
 
 
-def render_page(view: View, options: RenderOptions, template: Template, **context: Any) -> str:
-    """`render` with a template that extends `report.html`, and what that needs besides."""
+def render_page(
+    view: View, options: RenderOptions, template: Template, *, max_bytes: int = MAX_BYTES, **context: Any
+) -> str:
+    """`render` with a template that extends `report.html`, what that needs besides, and a limit of its own."""
     for step in _LADDER:
         parts = _Writer().write(view.document(replace(step, verbose=options.verbose)))
         page = template.render({**context, **parts})
-        if len(page.encode()) <= MAX_BYTES:
+        if len(page.encode()) <= max_bytes:
             break
     if options.encoding.replace("_", "-").lower() not in ("utf-8", "utf8"):
         # The page says that it is UTF-8; ASCII is that in every encoding.
