@@ -20,7 +20,7 @@ from regress_gate.files import open_regular
 from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange, ConfigChangeKind
 from regress_gate.gate.launch_line import LaunchProblem, LaunchTest, RefusalKind
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.result import Result
+from regress_gate.model.result import DeploymentOut, Result
 from regress_gate.model.version import Version
 from regress_gate.report.document import View
 from regress_gate.text import excerpt, quoted
@@ -220,6 +220,7 @@ class _ConfigDiff(_Stored):
     baseline: _Side
     candidate: _Side
     deployment: Deployment = Deployment()
+    server: DeploymentOut | None = None
     starts: bool
     problems: list[str]
     untested: str | None = "what was not tried of the launch line was not kept"
@@ -238,6 +239,7 @@ def _config_view(data: dict[str, Any], where: str) -> View:
         diff.deployment,
         LaunchTest(problems, untested=diff.untested or ""),
         [ConfigChange(one.kind, one.name, one.before, one.after, one.matters, one.why) for one in diff.config_changes],
+        diff.server,
     )
 
 

@@ -39,6 +39,8 @@ from regress_gate.report.findings import (
     Outcome,
     Suppression,
     at_most,
+    deployment_key,
+    place_in_deployment,
     severity_level,
     worst_first,
     worst_level,
@@ -293,11 +295,11 @@ def _finding(audit: Audit, one: RuleResult) -> Finding:
     rule, level = one.rule, _level(audit, one)
     waiver = audit.waiver_of(rule)
     line = next((each.line for each in one.outcome.evidence if each.line is not None), None)
-    location = None
     if line is not None and audit.log is not None:
-        location = Location.parse(f"{audit.log}:{line}")
-    elif audit.deployment is not None:
-        location = Location.parse(audit.deployment.where)
+        location: Location | None = Location.parse(f"{audit.log}:{line}")
+    else:
+        arguments = (each.text for each in one.outcome.evidence if each.source == "argument")
+        location = place_in_deployment(audit.deployment, *arguments)
     return Finding(
         FindingRule(rule.id, rule.title, level, f"{rule.why} {rule.remedy}", rule.url, ("audit", rule.severity.value)),
         level,
@@ -306,6 +308,6 @@ def _finding(audit: Audit, one: RuleResult) -> Finding:
         details=(*(evidence_text(each) for each in one.outcome.evidence), f"do: {one.remedy}"),
         subject="" if audit.deployment is None else audit.deployment.name,
         location=location,
-        fingerprint=(rule.id, "" if audit.deployment is None else audit.deployment.name),
+        fingerprint=(rule.id, *deployment_key(audit.deployment)),
         suppression=None if waiver is None else Suppression(waiver.owner, waiver.until, waiver.reason),
     )

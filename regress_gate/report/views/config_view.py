@@ -7,9 +7,20 @@ from typing import Any
 from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange, ConfigChangeKind, package_rank
 from regress_gate.gate.launch_line import LaunchTest
 from regress_gate.model.deployment import Deployment
+from regress_gate.model.result import DeploymentOut
 from regress_gate.model.version import Version
 from regress_gate.report.document import Block, Detail, Document, Pair, Pairs, Paragraph, Section, Style, Styled, View
-from regress_gate.report.findings import Case, Finding, Findings, Level, Outcome, Rule, worst_first
+from regress_gate.report.findings import (
+    Case,
+    Finding,
+    Findings,
+    Level,
+    Outcome,
+    Rule,
+    deployment_key,
+    place_in_deployment,
+    worst_first,
+)
 from regress_gate.report.views.wording import setting
 from regress_gate.text import plural
 from regress_gate.vllm.release_tables import ReadRelease
@@ -33,6 +44,8 @@ class ConfigChangesView(View):
     deployment: Deployment
     launch: LaunchTest
     changes: Sequence[ConfigChange]
+    server: DeploymentOut | None = None
+    """The server of the deployment file; None without one."""
 
     def document(self, detail: Detail) -> Document:
         blocks: list[Block] = []
@@ -57,6 +70,7 @@ class ConfigChangesView(View):
             "baseline": {"version": str(self.baseline)},
             "candidate": {"version": str(self.candidate)},
             "deployment": self.deployment.model_dump(mode="json"),
+            "server": None if self.server is None else self.server.model_dump(mode="json"),
             "starts": all(problem.ignored for problem in self.launch.problems),
             "problems": [problem.text for problem in self.launch.problems],
             "untested": self.launch.untested or None,
@@ -117,7 +131,14 @@ def _cases(view: ConfigChangesView, verdict: str | None) -> Iterator[Case]:
 
 def _findings(view: ConfigChangesView) -> Iterator[Finding]:
     for text in _extra_problems(view):
-        yield Finding(_LAUNCH_RULE, Level.ERROR, _LAUNCH_RULE.title, text, fingerprint=(_LAUNCH_RULE.id, text))
+        yield Finding(
+            _LAUNCH_RULE,
+            Level.ERROR,
+            _LAUNCH_RULE.title,
+            text,
+            location=place_in_deployment(view.server, text),
+            fingerprint=(_LAUNCH_RULE.id, text, *deployment_key(view.server)),
+        )
     for change in _mattering(view):
         is_failure = change.matters is ChangeRelevance.BLOCKS
         title = change.kind.value.replace("_", " ").capitalize()
@@ -129,7 +150,8 @@ def _findings(view: ConfigChangesView) -> Iterator[Finding]:
             f"{title}: {change.name}",
             _change_text(change),
             subject=change.name,
-            fingerprint=(rule.id, change.name),
+            location=place_in_deployment(view.server, change.name),
+            fingerprint=(rule.id, change.name, *deployment_key(view.server)),
         )
 
 
