@@ -103,6 +103,8 @@ def test_the_document_is_what_the_design_promises():
             "replicates": 1,
             "too_short": False,
             "improvements_not_told": 0,
+            "times": [f"2026-03-0{day}" for day in range(1, 9)],
+            "values": [100.0, 101.0, 99.0, 100.0, 134.0, 133.0, 135.0, 134.0],
         }
     ]
     json.dumps(found, allow_nan=False)

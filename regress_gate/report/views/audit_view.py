@@ -1,15 +1,20 @@
 """The report of `audit`: the verdict, the findings with their evidence, what could not be told, what is clear."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any, ClassVar
 
 from regress_gate import __version__
 from regress_gate.gate.audit.engine import Audit
 from regress_gate.gate.audit.observations import Evidence
-from regress_gate.gate.audit.rule import Answer, FindingSeverity, RuleResult
+from regress_gate.gate.audit.rule import Answer, FindingSeverity, Rule, RuleResult
+from regress_gate.gate.audit.rule import Outcome as RuleOutcome
 from regress_gate.model.issue import Severity
 from regress_gate.model.result import Decision
+from regress_gate.model.version import Version
 from regress_gate.report.audit_document import AnswerCounts, AuditEvidenceOut, AuditOut, AuditRuleOut, AuditServersOut
 from regress_gate.report.document import (
     Block,
@@ -62,7 +67,14 @@ class AuditView(View):
     """At least one audit: of each server of a deployment file, or of one deployment."""
 
     audits: Sequence[Audit]
+    tool_version: str = __version__
+    """Of the regress-gate that decided."""
     ascii_json: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, documents: Sequence[AuditOut]) -> AuditView:
+        """The view that these are the JSON of."""
+        return cls([_audit(one) for one in documents], documents[0].tool_version)
 
     @property
     def decision(self) -> Decision:
@@ -94,11 +106,11 @@ class AuditView(View):
 
     def data(self) -> dict[str, Any]:
         """One object; for several servers, one around theirs."""
-        audits = [_audit_out(audit) for audit in self.audits]
+        audits = [_audit_out(audit, self.tool_version) for audit in self.audits]
         if len(audits) == 1:
             return _plain(audits[0])
         several = AuditServersOut(
-            tool_version=__version__, decision=self.decision, exit_code=self.exit_code, deployments=audits
+            tool_version=self.tool_version, decision=self.decision, exit_code=self.exit_code, deployments=audits
         )
         return several.model_dump(mode="json") | {"deployments": [_plain(audit) for audit in audits]}
 
@@ -112,6 +124,7 @@ class AuditView(View):
             findings=worst_first(_finding(audit, one) for audit in self.audits for one in audit.of(Answer.FIRES)),
             created=self.audits[0].created,
             category="audit",
+            tool_version=self.tool_version,
         )
 
 
@@ -224,14 +237,15 @@ def evidence_text(evidence: Evidence) -> str:
 # For programs
 
 
-def _audit_out(audit: Audit) -> AuditOut:
+def _audit_out(audit: Audit, tool_version: str) -> AuditOut:
     return AuditOut(
-        tool_version=__version__,
+        tool_version=tool_version,
         created=audit.created,
         decision=audit.decision,
         exit_code=audit.exit_code,
         version=None if audit.version is None else str(audit.version),
         deployment=audit.deployment,
+        log=audit.log,
         rules=AnswerCounts(**{answer.value: len(audit.of(answer)) for answer in Answer}),
         audit=[rule_out(one, blocks=one.rule.id in audit.blocking) for one in audit.results],
         waivers=list(audit.waivers),
@@ -256,8 +270,33 @@ def rule_out(one: RuleResult, *, blocks: bool) -> AuditRuleOut:
         needs=list(outcome.needs),
         effect=rule.why,
         remedy=one.remedy,
+        general_remedy=None if one.remedy == rule.remedy else rule.remedy,
         cost=rule.cost or None,
         url=rule.url,
+    )
+
+
+def _audit(document: AuditOut) -> Audit:
+    """What `_audit_out` was made of, for a report: its rules have answered and cannot be asked again."""
+    return Audit(
+        version=None if document.version is None else Version.parse(document.version),
+        deployment=document.deployment,
+        log=document.log,
+        created=document.created.astimezone(UTC),
+        decision=document.decision,
+        exit_code=document.exit_code,
+        results=tuple(map(_rule_result, document.audit)),
+        blocking=frozenset(one.id for one in document.audit if one.blocks),
+        waivers=tuple(document.waivers),
+    )
+
+
+def _rule_result(one: AuditRuleOut) -> RuleResult:
+    evidence = tuple(Evidence(each.source, each.text, each.line) for each in one.evidence)
+    outcome = RuleOutcome(one.answer, one.why, evidence, tuple(one.needs), remedy=one.remedy)
+    remedy = one.remedy if one.general_remedy is None else one.general_remedy
+    return RuleResult(
+        Rule(one.id, one.title, one.severity, one.effect, remedy, one.cost or "", one.url, lambda _: outcome), outcome
     )
 
 

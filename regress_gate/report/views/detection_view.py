@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from regress_gate import __version__
 from regress_gate.gate.table_changes import MIN_POINTS, DetectedChanges, DetectionReport, is_worse
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.report.document import (
@@ -58,6 +59,8 @@ _LONGEST = 40
 @dataclass(frozen=True, slots=True)
 class DetectionView(View):
     detection: DetectionReport
+    tool_version: str = __version__
+    """Of the regress-gate that searched."""
 
     @property
     def figure_titles(self) -> Mapping[str, str]:
@@ -84,15 +87,18 @@ class DetectionView(View):
         `index` counts the points of its series from 0 and is the first after the change; `interval` is the 95 %
         interval of the index; `time` is that point's, null without a time column. `change` is a share of the level
         before if `relative`, else a difference; positive for larger values; null for `variance`. `worse` is null if no
-        direction was given. `series` describes what was searched.
+        direction was given. `series` describes what was searched, with its `times` and `values`.
         """
         report = self.detection
         return {
             "schema_version": "1",
+            "tool_version": self.tool_version,
+            "source": report.source,
             "value": report.layout.value,
             "time": report.layout.time,
             "groups": list(report.layout.groups),
             "direction": report.asked.direction,
+            "improvements": report.asked.improvements,
             "change_points": [_change_data(report, one, change) for one in report.series for change in one.changes],
             "series": [
                 {
@@ -102,6 +108,8 @@ class DetectionView(View):
                     "replicates": one.series.replicates,
                     "too_short": one.is_too_short,
                     "improvements_not_told": one.improvements,
+                    "times": None if one.series.times is None else list(one.series.times),
+                    "values": [None if np.isnan(value) else value for value in one.series.values.tolist()],
                 }
                 for one in report.series
             ],
@@ -118,6 +126,7 @@ class DetectionView(View):
             cases=tuple(_case(report, one) for one in report.series),
             findings=found,
             category="detect",
+            tool_version=self.tool_version,
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from regress_gate import __version__
 from regress_gate.gate.history import HistoryLine, HistorySeries, first_run_time
 from regress_gate.gate.history_changes import ChangeMethod, HistoryChange, HistoryChanges
 from regress_gate.gate.sides import ComparisonSide
@@ -71,6 +72,8 @@ class HistoryView(View):
     suite: str
     testbed: str
     lines: Sequence[LineView]
+    tool_version: str = __version__
+    """Of the regress-gate that searched."""
 
     @property
     def figure_titles(self) -> Mapping[str, str]:
@@ -97,6 +100,7 @@ class HistoryView(View):
             cases=tuple(_case(view, series) for view in self.lines for series in view.line.series),
             findings=found,
             category="history",
+            tool_version=self.tool_version,
         )
 
     def data(self) -> dict[str, Any]:
@@ -105,10 +109,15 @@ class HistoryView(View):
         versions were compared: then a change is reported at the error rate of the family, or not at all."""
         return {
             "schema_version": "1",
+            "tool_version": self.tool_version,
             "suite": self.suite,
             "testbed": self.testbed,
             "lines": [_line_data(view) for view in self.lines],
-            "change_points": [change_data(view.line, change) for view in self.lines for change in view.reported],
+            "change_points": [
+                {**change_data(view.line, change), "line": number}
+                for number, view in enumerate(self.lines)
+                for change in view.reported
+            ],
         }
 
 
@@ -294,8 +303,10 @@ def _line_data(view: LineView) -> dict[str, Any]:
                 "void_runs": len(side.void),
                 "failed_runs": len(side.failed),
                 "first": None if (time := first_run_time(side)) is None else time.isoformat(),
+                "released": None if day is None else day.isoformat(),
+                "void_reason": side.void[0].reason if side.void else None,
             }
-            for side in line.sides
+            for side, day in zip(line.sides, view.released or [None] * len(line.sides), strict=True)
         ],
         "series": [
             {
@@ -305,11 +316,16 @@ def _line_data(view: LineView) -> dict[str, Any]:
                 "direction": series.metric.direction,
                 "points": [
                     {"version": str(version), "value": series.value(place), "runs": int(series.counts[place]),
-                     "cv": series.spread(place)}
-                    for place, version in enumerate(line.versions)
+                     "cv": series.spread(place), "values": list(values)}
+                    for place, (version, values) in enumerate(zip(line.versions, series.per_version, strict=True))
                 ],
             }
             for series in line.series
+        ],
+        "issues": [
+            {"version": str(line.versions[event.at]), "index": event.at, "id": event.id, "summary": event.summary,
+             "begins": event.begins, "metrics": list(event.metrics)}
+            for event in view.issues
         ],
         "looked_at": looked_at,
     }  # fmt: skip
