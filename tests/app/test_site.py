@@ -153,6 +153,9 @@ class TestShippedBaselines:
         assert left_out is not None
         assert shown is not None
         assert int(shown[1]) == int(shown[2]) + int(left_out[1])
+        overview = HtmlPage((page.parent / "index.html").read_text()).text
+        assert "may bring it" in overview
+        assert "brings it" not in overview  # two nightlies, of which neither is known to have any
 
     def test_without_any_store_the_baselines_are_shown_and_the_next_step_named(self, tmp_path: Path) -> None:
         build(f"sqlite:///{tmp_path}/none.db", tmp_path / "site")

@@ -138,7 +138,9 @@ def test_the_summary_names_what_was_not_searched_and_not_shown():
 
 def test_markdown_has_the_same_content():
     text = render(DetectionView(detection(detected(STEP))), "markdown")
-    assert text.splitlines()[0] == "## nightly.csv: 8 points of ttft_ms by date"
+    assert text.splitlines()[0] == "## 1 change point"
+    assert "nightly.csv: 8 points of ttft_ms by date" in text
+    assert "**What to do:** Look at ttft_ms first: step of +34.0%" in text
     assert "```text\n 135.0 │" in text
     assert "1. step of +34.0% &#91;+31.0, +37.1&#93;, at 2026-03-05" in text
 

@@ -51,6 +51,7 @@ from regress_gate.report.findings import (
     worst_level,
 )
 from regress_gate.report.findings import Rule as FindingRule
+from regress_gate.report.views.wording import what_to_do
 from regress_gate.text import plural
 
 _GROUP = "audit"
@@ -88,11 +89,13 @@ class AuditView(View):
     def document(self, detail: Detail) -> Document:
         if len(self.audits) == 1:
             (audit,) = self.audits
-            return Document(_title(audit), tuple(_blocks(audit, detail)), subtitle=_subtitle(audit), name="Audit")
+            title = _title([audit], _headline(audit), detail)
+            return Document(title, tuple(_blocks(audit, detail)), subtitle=_subtitle(audit), name="Audit")
         parts = tuple(
-            Section(_name(audit), (Paragraph(_title(audit)), *_blocks(audit, detail))) for audit in self.audits
+            Section(_name(audit), (Paragraph(_title([audit], _headline(audit), detail)), *_blocks(audit, detail)))
+            for audit in self.audits
         )
-        return Document(Styled(self._headline(), _style(self.audits)), parts, name="Audit")
+        return Document(_title(self.audits, self._headline(), detail), parts, name="Audit")
 
     def _headline(self) -> str:
         if len(self.audits) == 1:
@@ -152,8 +155,12 @@ def _style(audits: Sequence[Audit]) -> Style:
     return Style.GOOD if whole else Style.WARNING
 
 
-def _title(audit: Audit) -> Styled:
-    return Styled(_headline(audit), _style([audit]))
+def _title(audits: Sequence[Audit], headline: str, detail: Detail) -> Styled:
+    """On a page a style is a shape, too: `PASS` does not stand beside the sign of an open question."""
+    style = _style(audits)
+    if detail.is_page and style is Style.WARNING:
+        headline = headline.removeprefix(f"{Decision.PASS.upper()}: ")
+    return Styled(headline, style)
 
 
 def _subtitle(audit: Audit) -> str:
@@ -179,7 +186,7 @@ def _needs(results: Iterator[RuleResult] | Sequence[RuleResult]) -> dict[str, li
 
 
 def _blocks(audit: Audit, detail: Detail) -> Iterator[Block]:
-    yield Paragraph(_advice([audit]), is_lead=True)
+    yield what_to_do(_advice([audit])) if detail.is_page else Paragraph(_advice([audit]), is_lead=True)
     for severity in reversed(FindingSeverity):
         found = [one for one in audit.of(Answer.FIRES) if one.rule.severity is severity]
         if found:

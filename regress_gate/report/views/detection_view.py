@@ -24,6 +24,8 @@ from regress_gate.report.document import (
     Row,
     RowGroup,
     Section,
+    Style,
+    Styled,
     Table,
     View,
 )
@@ -47,6 +49,7 @@ from regress_gate.report.views.history_words import (
     hidden_improvements_text,
     probability_text,
 )
+from regress_gate.report.views.wording import what_to_do
 from regress_gate.stats.changepoints import ChangePoint
 from regress_gate.text import clip, plural
 
@@ -79,7 +82,14 @@ class DetectionView(View):
                 blocks.append(Section(title, tuple(content)))
             else:
                 blocks += content
-        return Document(_head(report), (*blocks, *map(Paragraph, _summary(report))), name="Change points")
+        if not detail.is_page:
+            return Document(_head(report), (*blocks, *map(Paragraph, _summary(report))), name="Change points")
+        title, *rest = _summary(report)
+        title = title.partition(";")[0]
+        lead = what_to_do(_advice(report))
+        notes = map(Paragraph, [*(["The ranges in brackets are 95% intervals."] if changed else []), *rest])
+        headline = Styled(title[:1].upper() + title[1:], _style(report))
+        return Document(headline, (lead, *blocks, *notes), subtitle=_head(report), name="Change points")
 
     def data(self) -> dict[str, Any]:
         """`change_points`: of all series, in their order, each with `group` if there are groups.
@@ -121,13 +131,37 @@ class DetectionView(View):
         return Findings(
             name=f"detect: {report.source}",
             headline=_summary(report)[0],
-            advice=_head(report),
+            advice=_advice(report),
             level=worst_level(one.level for one in found),
             cases=tuple(_case(report, one) for one in report.series),
             findings=found,
             category="detect",
             tool_version=self.tool_version,
         )
+
+
+def _to_look_at(report: DetectionReport) -> list[tuple[DetectedChanges, ChangePoint]]:
+    """The changes that are not for the better, the most probable first."""
+    direction = report.asked.direction
+    found = [
+        (one, change) for one in report.series for change in one.changes if is_worse(change, direction) is not False
+    ]
+    return sorted(found, key=lambda pair: -pair[1].probability)
+
+
+def _style(report: DetectionReport) -> Style:
+    if _to_look_at(report):
+        return Style.WARNING
+    return Style.PLAIN if all(one.is_too_short for one in report.series) else Style.GOOD
+
+
+def _advice(report: DetectionReport) -> str:
+    if not (found := _to_look_at(report)):
+        short = all(one.is_too_short for one in report.series)
+        return f"Give at least {MIN_POINTS} values of a series." if short else "Nothing is to be done."
+    one, change = found[0]
+    text = f"Look at {_series_name(report, one)} first: {change_point_text(one, change, report.asked.direction)}."
+    return text if report.asked.direction else f"{text} --direction says which changes are for the worse."
 
 
 _CHANGE_RULE = Rule(
@@ -244,7 +278,9 @@ def _panel(report: DetectionReport, one: DetectedChanges) -> TimelinePanel:
     direction = report.asked.direction
     return TimelinePanel(
         title=_series_name(report, one),
-        unit="" if direction is None else DIRECTION_TEXT[direction],
+        unit=", ".join(
+            [clip(report.layout.value, _LONGEST), *([] if direction is None else [DIRECTION_TEXT[direction]])]
+        ),
         values=tuple(one.series.values.tolist()),
         labels=tuple(point_name(one, index) for index in range(len(one.series.values))),
         changes=tuple(

@@ -32,10 +32,12 @@ _PARTS = 10
 
 
 def history_figure(views: Sequence[LineView]) -> Figure:
-    """The series that changed, of every line; without any, the first."""
+    """The series that changed, of every line, those that got worse first; without any, the first series."""
     every = [(view, series) for view in views for series in view.line.series]
     named = {(id(view), change.name) for view in views for change in view.reported}
+    worse = {(id(view), change.name) for view in views for change in view.reported if change.is_worse is not False}
     changed = [(view, series) for view, series in every if (id(view), series.name) in named]
+    changed.sort(key=lambda one: (id(one[0]), one[1].name) not in worse)
     drawable = changed or every
     shown = drawable[:_MOST_PANELS]
     what = "series that changed" if changed else "series"

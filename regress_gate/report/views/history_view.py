@@ -28,6 +28,8 @@ from regress_gate.report.document import (
     Row,
     Section,
     Sparkline,
+    Style,
+    Styled,
     Table,
     View,
 )
@@ -53,6 +55,7 @@ from regress_gate.report.views.history_words import (
     line_title,
     value_text,
 )
+from regress_gate.report.views.wording import what_to_do
 from regress_gate.text import plural
 
 MAX_DETAILED_SERIES = 3
@@ -87,15 +90,48 @@ class HistoryView(View):
             if view.changes is not None:
                 title = "Changes [95% interval]" if view.changes.found else "Changes"
                 blocks.append(Section(title, tuple(_changes(view))))
-        return Document(f"{self.suite} on {self.testbed}", tuple(blocks), name="History")
+        place = f"{self.suite} on {self.testbed}"
+        if not detail.is_page:
+            return Document(place, tuple(blocks), name="History")
+        headline = Styled(_sentence(self._headline()), self._style())
+        return Document(headline, (what_to_do(self._advice()), *blocks), subtitle=place, name="History")
+
+    @property
+    def _searched(self) -> bool:
+        return any(view.changes is not None and view.changes.series for view in self.lines)
+
+    def _worse(self) -> list[tuple[LineView, HistoryChange]]:
+        """The largest first; those of scatter, which have no size, last."""
+        found = [(view, change) for view in self.lines for change in view.reported if change.is_worse is not False]
+        return sorted(found, key=lambda one: -abs(one[1].loss or 0.0))
+
+    def _headline(self) -> str:
+        if all(view.changes is None for view in self.lines):
+            return "not searched for changes"
+        if not self._searched:
+            return "nothing to compare"
+        worse = len(self._worse())
+        return f"{plural(worse, 'change')} for the worse" if worse else "no change for the worse"
+
+    def _style(self) -> Style:
+        return Style.PLAIN if not self._searched else Style.WARNING if self._worse() else Style.GOOD
+
+    def _advice(self) -> str:
+        if all(view.changes is None for view in self.lines):
+            return "Give --detect to search these series for changes."
+        if not self._searched:
+            return "Measure a second version: changes need two with comparable runs."
+        if not (worse := self._worse()):
+            return "Nothing is to be done."
+        view, change = worse[0]
+        return f"Look at {change.name} first: {line_change_text(view.line, change)}."
 
     def findings(self) -> Findings:
         found = worst_first(_finding(self, view, change) for view in self.lines for change in view.reported)
-        worse = sum(one.level is Level.WARNING for one in found)
         return Findings(
             name=f"history: {self.suite} on {self.testbed}",
-            headline=f"{plural(worse, 'change')} for the worse" if worse else "no change for the worse",
-            advice=f"{plural(len(self.lines), 'line')} of versions of {self.suite} on {self.testbed}",
+            headline=self._headline(),
+            advice=self._advice(),
             level=worst_level(one.level for one in found),
             cases=tuple(_case(view, series) for view in self.lines for series in view.line.series),
             findings=found,
@@ -122,6 +158,10 @@ class HistoryView(View):
 
 
 # For people
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _versions(line: HistoryLine, *, is_page: bool) -> list[Block]:
