@@ -79,6 +79,19 @@ def test_picture(kind: str, name: str, snapshot: SnapshotAssertion) -> None:
     assert draw_svg(figures(EVERY_KIND[kind]())[name]) == snapshot.use_extension(Picture)
 
 
+@pytest.mark.parametrize("kind", ["fail", "crowded", "hostile"])
+def test_the_intervals_have_a_form_for_a_telephone_in_which_nothing_lies_beyond_the_edge(kind: str) -> None:
+    figure = figures(EVERY_KIND[kind]())["intervals"]
+    picture = check_is_sound(draw_svg(figure, heading=False, is_narrow=True))
+    check_texts_are_apart(picture)
+    assert picture.attrib["width"] == "340"
+    rows = [row for group in figure.plot.groups for row in group.rows]
+    assert len(list(picture.iter(f"{SVG}text"))) >= 2 * len(rows)
+    plain = draw_svg(figures(EVERY_KIND["fail"]())["intervals"], heading=False, is_narrow=True)
+    assert "margin " in plain
+    assert "worse" in plain
+
+
 @pytest.mark.parametrize("name", ["history", "detection", "calibration"])
 def test_picture_of_another_view(name: str, snapshot: SnapshotAssertion) -> None:
     (drawn,) = figures_of(EVERY_VIEW[name]("chat-c8").document(Detail(figures=True)).blocks)

@@ -42,6 +42,7 @@ from regress_gate.report.plots import (
 )
 from regress_gate.report.render.output_formats import COMPARISON_FIGURES
 from regress_gate.report.views import units
+from regress_gate.report.views.history_words import DIRECTION_TEXT
 from regress_gate.report.views.series_view import change_text, confidence_text, worst_first
 from regress_gate.text import plural
 
@@ -202,7 +203,7 @@ def _runs(result: Result, series: Sequence[SeriesResult]) -> list[Block]:
 
 def _run_panel(one: SeriesResult) -> RunPanel:
     factor, unit = units.axis_unit(one.run_values, one.unit, one.metric)
-    return RunPanel(one.name, unit, _scaled(one.run_values, factor))
+    return RunPanel(one.name, f"{unit}, {DIRECTION_TEXT[one.direction]}", _scaled(one.run_values, factor))
 
 
 def _scaled(values: Iterable[float | None], factor: float) -> tuple[float, ...]:
@@ -220,7 +221,7 @@ def _run_table(result: Result, shown: Sequence[SeriesResult]) -> Table:
         values = [_number(_scaled((one.run_values[place],), f)[0]) for one, (f, _) in zip(shown, factors, strict=True)]
         started = "" if run.started is None else run.started.isoformat(" ", "minutes")
         rows.append(Row((run.run, run.side, "" if run.block is None else str(run.block), started, run.state, *values)))
-    named = (Column(title) for title in ("run", "side", "block", "started", "state"))
+    named = (Column(title, is_short=title != "run") for title in ("run", "side", "block", "started", "state"))
     return Table.of((*named, *(Column(title, is_right=True) for title in titles)), tuple(rows))
 
 
