@@ -123,7 +123,10 @@ def _contradictions(result: Result) -> Iterator[tuple[str, str]]:
     for number, one in enumerate(result.distributions):
         sides = (one.baseline, one.candidate)
         lists = [values for side in sides for values in (side.values, side.lowest, side.highest)]
-        if any(len(values) != len(one.levels) for values in lists):
+        lists += [values for side in sides for values in (side.interval_low, side.interval_high) if values]
+        if any(len(values) != len(one.levels) for values in lists) or any(
+            bool(side.interval_low) != bool(side.interval_high) for side in sides
+        ):
             yield f"distributions[{number}]", "has not one value for each level"
         if not all(low < high for low, high in pairwise((0.0, *one.levels, 1.0))):
             yield f"distributions[{number}].levels", "are not rising shares"

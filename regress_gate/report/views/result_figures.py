@@ -242,27 +242,43 @@ def _distributions(result: Result) -> list[Block]:
         return []
     baseline, candidate = _sides(result)
     note = _left_out(min(len(scenarios), _MOST_SCENARIOS), len(scenarios), "scenarios")
+    has_interval = all(len(side.interval_low) == len(one.levels) for one in shown for side in _both(one))
+    band = "90% interval between server starts" if has_interval else "from the lowest run to the highest"
     return [
         Figure(
             name="distributions",
             title=COMPARISON_FIGURES["distributions"],
             description=(
                 f"{baseline} and {candidate}: percentiles of the requests of a run, as the mean over runs with a band "
-                f"from the lowest run to the highest. {note}"
+                f"{'of the ' if has_interval else ''}{band}. {note}"
             ).strip(),
-            plot=QuantilePlot(tuple(map(_quantile_panel, shown)), (baseline, candidate), note),
+            plot=QuantilePlot(
+                tuple(_quantile_panel(one, has_interval=has_interval) for one in shown),
+                (baseline, candidate),
+                band,
+                note,
+            ),
             table=_quantile_table(shown),
         )
     ]
 
 
-def _quantile_panel(one: DistributionOut) -> QuantilePanel:
+def _both(one: DistributionOut) -> tuple[QuantilesOut, QuantilesOut]:
+    return one.baseline, one.candidate
+
+
+def _quantile_panel(one: DistributionOut, *, has_interval: bool) -> QuantilePanel:
     factor, unit = units.axis_unit((*one.baseline.values, *one.candidate.values), "s", one.latency)
     lines = [
-        QuantileLine(*(_scaled(each, factor) for each in (side.values, side.lowest, side.highest)))
-        for side in (one.baseline, one.candidate)
+        QuantileLine(*(_scaled(each, factor) for each in (side.values, *_band(side, has_interval=has_interval))))
+        for side in _both(one)
     ]
     return QuantilePanel(f"{one.scenario} {one.latency}", unit, tuple(one.levels), *lines)
+
+
+def _band(side: QuantilesOut, *, has_interval: bool) -> tuple[list[float], list[float]]:
+    """Of results of earlier versions, and of single runs, the range of the runs."""
+    return (side.interval_low, side.interval_high) if has_interval else (side.lowest, side.highest)
 
 
 def _quantile_table(shown: Sequence[DistributionOut]) -> Table:
