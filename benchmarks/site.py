@@ -16,7 +16,7 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from growth import in_a_process
+from growth import in_a_process, testbed_name
 from measure import MIB, Row, mebibytes, report, run_command
 
 MAX_SECONDS, MAX_PAGE, MAX_PEAK = 30.0, 300_000, 600 * MIB
@@ -81,21 +81,26 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         directory = arguments.keep or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
+        wide_testbed = testbed_name(0)
         stores = {name: f"sqlite:///{directory / name}.db" for name in ("wide", "long", "compared")}
 
         def command(store: str, *words: str) -> list[str]:
             return [sys.executable, "-m", "regress_gate", *words, "--store", stores[store]]
 
-        in_a_process(stores["wide"], 1, arguments.versions, arguments.scenarios)
+        in_a_process(stores["wide"], 1, arguments.versions, arguments.scenarios, 1)
         make_in_a_process("long", stores, arguments.points)
         make_in_a_process("compared", stores, arguments.comparisons)
-        search = run_command(command("wide", "history", "--detect", "--testbed", "bench"), directory)
+        search = run_command(command("wide", "history", "--detect", "--testbed", wide_testbed), directory)
         built = {
             name: run_command(command(name, "site", "--out", str(directory / f"site-{name}"), *place), directory)
-            for name, place in (("wide", ("--testbed", "bench")), ("long", ("--testbed", "bench")), ("compared", ()))
+            for name, place in (
+                ("wide", ("--testbed", wide_testbed)),
+                ("long", ("--testbed", "bench")),
+                ("compared", ()),
+            )
         }
         again = run_command(
-            command("wide", "site", "--out", str(directory / "site-wide"), "--testbed", "bench"), directory
+            command("wide", "site", "--out", str(directory / "site-wide"), "--testbed", wide_testbed), directory
         )
         pages = {name: largest_page(directory / f"site-{name}", but="comparisons") for name in built}
         size = sum(path.stat().st_size for path in (directory / "site-wide").rglob("*") if path.is_file())

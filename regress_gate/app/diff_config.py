@@ -7,6 +7,7 @@ from pathlib import Path
 
 from packaging.version import Version as Pep440
 
+from regress_gate.app.deployment_facts import deployment_out
 from regress_gate.app.provisioning import choose_provisioning, find_build, make_provisioner
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import find_build_configs
@@ -25,6 +26,7 @@ from regress_gate.gate.config_changes import ConfigChange, compare_configs
 from regress_gate.gate.launch_line import LaunchTest, try_launch_line
 from regress_gate.model.config import ProvisionConfig
 from regress_gate.model.deployment import Deployment
+from regress_gate.model.result import DeploymentOut
 from regress_gate.model.version import Channel, Ref, Version
 from regress_gate.vllm.build_config import BuildConfig
 from regress_gate.vllm.release_tables import (
@@ -48,6 +50,8 @@ class ConfigComparison:
     """The launch line that was tried: flags, the given line and the configuration file."""
     changes: list[ConfigChange]
     launch: LaunchTest
+    server: DeploymentOut | None = None
+    """The server of the deployment file; None without one."""
 
     @property
     def has_launch_line(self) -> bool:
@@ -94,6 +98,7 @@ def diff_builds(
         deployment,
         compare_configs(before, after, deployment=deployment),
         test,
+        deployment_out(settings.deployed_server),
     )
 
 

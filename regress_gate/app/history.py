@@ -45,7 +45,7 @@ def show_history(
         place = SuiteOnTestbed(testbed, ref, own or find_shipped_suite(ref))
         lines = read_lines(store, place, settings, wanted, detect=detect, advance=advance)
     if detect:
-        lines = _with_known_issues(lines, place, settings)
+        lines = with_known_issues(lines, place, settings)
     views = [view if improvements else _without_improvements(view) for view in lines]
     return HistoryView(str(ref), testbed, views)
 
@@ -54,7 +54,7 @@ _MOST_STEPS = 24
 """Steps between the newest versions for which known issues are looked up: each takes a twentieth of a second."""
 
 
-def _with_known_issues(lines: Sequence[LineView], place: "SuiteOnTestbed", settings: Settings) -> list[LineView]:
+def with_known_issues(lines: Sequence[LineView], place: "SuiteOnTestbed", settings: Settings) -> list[LineView]:
     """The issues that are sure to apply to the deployment and say which metrics they change. Builds that have no order
     have no place between two releases."""
     deployment = (
@@ -111,11 +111,15 @@ def read_lines(
             yield make_side(runs[0].version, runs, limits)
 
     lines = history_lines(HistoryReader(sides, full_side), policy, wanted)
+    releases = seen_releases(settings.config.check.release_index, datetime.now(UTC))
     views = []
     for done, line in enumerate(lines):
         if advance is not None:
             advance(done, len(lines))
-        views.append(LineView(line, find_line_changes(line, policy, limits) if detect else None))
+        changes = find_line_changes(line, policy, limits) if detect else None
+        keys = [version.order_key for version in line.versions]
+        released = [None if key is None else releases.get(key) for key in keys]
+        views.append(LineView(line, changes, released=released))
     return views
 
 

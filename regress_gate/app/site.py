@@ -14,7 +14,7 @@ from packaging.version import Version as Pep440
 from pydantic import ValidationError
 
 from regress_gate.app.check import check_version
-from regress_gate.app.history import SuiteOnTestbed, read_lines
+from regress_gate.app.history import SuiteOnTestbed, read_lines, with_known_issues
 from regress_gate.app.known_issues import Releases, seen_releases
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import is_selected
@@ -258,7 +258,8 @@ def _gather(
 ) -> Place:
     testbed, suite = key
     definition = _definition(settings, suite)
-    lines = read_lines(store, SuiteOnTestbed(testbed, suite, definition), settings, HistoryFilter(), detect=True)
+    measured = SuiteOnTestbed(testbed, suite, definition)
+    lines = with_known_issues(read_lines(store, measured, settings, HistoryFilter(), detect=True), measured, settings)
     comparisons = [] if store.store is None else store.store.comparisons(testbed=testbed, suite=suite)
     ordered = sorted(holdings, key=lambda holding: (holding.last or _EARLIEST, str(holding.version)), reverse=True)
     place = Place(

@@ -87,6 +87,6 @@ def diff_config(
         click.echo(f"regress-gate: warning: {printable(note)}", err=True)
     for notice in () if quiet else [*diff.launch.notices, *filter(None, [diff.launch.untested])]:
         click.echo(f"regress-gate: note: {printable(notice)}", err=True)
-    view = ConfigChangesView(diff.baseline, diff.candidate, diff.deployment, diff.launch, diff.changes)
+    view = ConfigChangesView(diff.baseline, diff.candidate, diff.deployment, diff.launch, diff.changes, diff.server)
     deliver_view(view, format_, files, verbose=everything or verbose > 0)
     return ExitCode.FAIL if diff.launch.problems else ExitCode.PASS

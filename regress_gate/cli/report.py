@@ -85,8 +85,9 @@ def report(
 ) -> None:
     """Show a stored result again in any format, or write the stored runs of versions for other programs.
 
-    RESULT.json is what compare, check, diff-config or calibrate wrote as JSON, also with an earlier regress-gate; `-`
-    is standard input. Exits 0 if it could be shown: the decision in it was made before, and is its `exit_code`.
+    RESULT.json is what compare, check, history, detect, diff-config, calibrate or audit wrote as JSON, also with an
+    earlier regress-gate; `-` is standard input. Exits 0 if it could be shown: the decision in it was made before, and
+    is its `exit_code`.
 
     Of VERSIONs, statistics are written, not single requests. Runs that failed or are void are left out. `regress-gate
     import` reads llm-d, long and long-json.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import stdtrit
 
 from regress_gate.gate.host_effects import compare_hosts
 from regress_gate.gate.replicates import (
@@ -389,7 +390,7 @@ def _distribution(scenario: str, latency: str, sides: Sequence[Sequence[Sequence
     if len(levels) < 2:
         return None
     baseline, candidate = (
-        _quantiles(np.array([np.mean([per_trial[id(trial)] for trial in run], axis=0) for run in side]))
+        quantiles_of_runs(np.array([np.mean([per_trial[id(trial)] for trial in run], axis=0) for run in side]))
         for side in sides
     )
     return DistributionOut(
@@ -406,11 +407,36 @@ def _supports_percentile(trial: Trial, name: str) -> bool:
     return name in trial.metrics and (trial.requests or 0) >= metric(name).min_requests
 
 
-def _quantiles(per_run: npt.NDArray[np.float64]) -> QuantilesOut:
-    """`per_run`: shape (runs, levels)."""
-    with np.errstate(divide="ignore"):
-        means = np.where((per_run > 0).all(axis=0), np.exp(np.log(per_run).mean(axis=0)), per_run.mean(axis=0))
-    values, lowest, highest = (
-        [float(f"{value:.6g}") for value in each.tolist()] for each in (means, per_run.min(axis=0), per_run.max(axis=0))
+_QUANTILE_CONFIDENCE = 0.9
+_LARGEST_LOG = 600.0
+"""What two runs leave open may be more than a number holds."""
+
+
+def quantiles_of_runs(per_run: npt.NDArray[np.float64]) -> QuantilesOut:
+    """`per_run`: shape (runs, levels). The interval is Student's of the mean over runs, of logarithms where all values
+    are above zero."""
+    is_ratio, runs = (per_run > 0).all(axis=0), len(per_run)
+    values = np.where(is_ratio, np.log(np.where(is_ratio, per_run, 1.0)), per_run)
+    means = values.mean(axis=0)
+
+    def numbers(each: npt.NDArray[np.float64]) -> list[float]:
+        return [float(f"{value:.6g}") for value in each.tolist()]
+
+    def shown(each: npt.NDArray[np.float64]) -> list[float]:
+        return numbers(
+            np.where(is_ratio, np.exp(np.where(is_ratio, np.clip(each, -_LARGEST_LOG, _LARGEST_LOG), 0.0)), each)
+        )
+
+    interval = list[list[float]]([[], []])
+    if runs > 1:
+        reach = float(stdtrit(runs - 1, 0.5 + _QUANTILE_CONFIDENCE / 2))
+        half = reach * values.std(axis=0, ddof=1) / math.sqrt(runs)
+        interval = [shown(means - half), shown(means + half)]
+    return QuantilesOut(
+        values=shown(means),
+        lowest=numbers(per_run.min(axis=0)),
+        highest=numbers(per_run.max(axis=0)),
+        interval_low=interval[0],
+        interval_high=interval[1],
+        runs=runs,
     )
-    return QuantilesOut(values=values, lowest=lowest, highest=highest, runs=len(per_run))

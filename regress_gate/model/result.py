@@ -218,6 +218,10 @@ class QuantilesOut(ResultModel):
     """Of the run with the smallest."""
     highest: list[float]
     """Of the run with the largest."""
+    interval_low: list[float] = Field(default_factory=list)
+    """Lower ends of the 90 % interval of each value between server starts; empty with one run."""
+    interval_high: list[float] = Field(default_factory=list)
+    """Its upper ends."""
     runs: int
     """Runs behind each value: the unit of replication. Requests of several runs are never pooled."""
 

@@ -3,10 +3,9 @@
 Not for how it is filled (`views.audit_view`), and not for the findings of an audit in a comparison's result.
 """
 
-from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from regress_gate.gate.audit.observations import Source
 from regress_gate.gate.audit.rule import Answer, FindingSeverity
@@ -48,6 +47,8 @@ class AuditRuleOut(ResultModel):
     """What it costs a deployment where it fires, and how."""
     remedy: str
     """What to do."""
+    general_remedy: str | None = None
+    """What the rule says to do for every deployment, where `remedy` says more of this one; null: the same."""
     cost: str | None
     """What the remedy costs; null: nothing."""
     url: str
@@ -74,7 +75,7 @@ class AuditOut(ResultModel):
     """Of this object: keys are added, never removed or renamed, within one."""
     tool_version: str
     """Of regress-gate."""
-    created: datetime
+    created: AwareDatetime
     """When it was decided, UTC."""
     decision: Decision
     """`fail` with a finding that blocks, `inconclusive` without any answer."""
@@ -84,6 +85,8 @@ class AuditOut(ResultModel):
     """The vLLM that runs; null: not known."""
     deployment: DeploymentOut | None
     """The server of a deployment file; null without --deployment."""
+    log: str | None = None
+    """The log that was read, to which the lines of `evidence` belong; null without --server-log."""
     rules: AnswerCounts
     """How many of all rules have which answer."""
     audit: list[AuditRuleOut]

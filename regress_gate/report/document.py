@@ -136,6 +136,8 @@ class Column:
     """Left out where the width is small."""
     is_right: bool = False
     """Numbers stand right."""
+    is_short: bool = False
+    """Its title and its cells are short words, which paper does not break."""
     max_width: int | None = None
     """A longer text loses its middle."""
 

@@ -7,14 +7,19 @@ texts are raw: who writes them escapes them. Not for what people read, which is 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from regress_gate import __version__
 from regress_gate.model.issue import Severity
+
+if TYPE_CHECKING:
+    from regress_gate.model.result import DeploymentOut
 
 STANDARD_PLACE = "regress-gate.toml"
 """Where a finding is placed that belongs to no known line: every SARIF result needs a file."""
@@ -92,6 +97,26 @@ def repository_path(file: str) -> str:
         if (folder / ".git").exists():
             return path.relative_to(folder).as_posix()
     return file
+
+
+_FLAG = re.compile(r"--[A-Za-z][\w.-]*\w")
+
+
+def place_in_deployment(server: DeploymentOut | None, *texts: str) -> Location | None:
+    """The line of the first argument that the texts name and the file sets; without one, the line of the image."""
+    location = None if server is None else Location.parse(server.where)
+    if server is None or location is None:
+        return None
+    lines = {name.replace("_", "-"): line for name, line in server.lines.items()}
+    named = (flag.replace("_", "-") for text in texts for flag in _FLAG.findall(text))
+    image = server.lines.get("image", location.line)
+    return replace(location, line=next((lines[flag] for flag in named if flag in lines), image))
+
+
+def deployment_key(server: DeploymentOut | None) -> tuple[str, ...]:
+    """What tells the findings of a server from those of another: its name and its file, whatever their lines are."""
+    location = None if server is None else Location.parse(server.where)
+    return () if server is None else (server.name, location.file if location else "")
 
 
 @dataclass(frozen=True, slots=True)

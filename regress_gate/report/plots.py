@@ -98,11 +98,11 @@ class RunPlot:
 
 @dataclass(frozen=True, slots=True)
 class QuantileLine:
-    """One side's value at each level, with the lowest and the highest of its runs. NaN is missing."""
+    """One side's value at each level, with the ends of its band. NaN is missing."""
 
     values: tuple[float, ...]
-    lowest: tuple[float, ...]
-    highest: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,8 @@ class QuantilePlot:
 
     panels: tuple[QuantilePanel, ...]
     sides: tuple[str, str]
+    band: str
+    """What the bands are."""
     note: str = ""
 
 

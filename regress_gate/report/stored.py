@@ -20,8 +20,9 @@ from regress_gate.files import open_regular
 from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange, ConfigChangeKind
 from regress_gate.gate.launch_line import LaunchProblem, LaunchTest, RefusalKind
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.result import Result
+from regress_gate.model.result import DeploymentOut, Result
 from regress_gate.model.version import Version
+from regress_gate.report.audit_document import AuditOut, AuditServersOut
 from regress_gate.report.document import View
 from regress_gate.text import excerpt, quoted
 
@@ -122,7 +123,10 @@ def _contradictions(result: Result) -> Iterator[tuple[str, str]]:
     for number, one in enumerate(result.distributions):
         sides = (one.baseline, one.candidate)
         lists = [values for side in sides for values in (side.values, side.lowest, side.highest)]
-        if any(len(values) != len(one.levels) for values in lists):
+        lists += [values for side in sides for values in (side.interval_low, side.interval_high) if values]
+        if any(len(values) != len(one.levels) for values in lists) or any(
+            bool(side.interval_low) != bool(side.interval_high) for side in sides
+        ):
             yield f"distributions[{number}]", "has not one value for each level"
         if not all(low < high for low, high in pairwise((0.0, *one.levels, 1.0))):
             yield f"distributions[{number}].levels", "are not rising shares"
@@ -220,6 +224,7 @@ class _ConfigDiff(_Stored):
     baseline: _Side
     candidate: _Side
     deployment: Deployment = Deployment()
+    server: DeploymentOut | None = None
     starts: bool
     problems: list[str]
     untested: str | None = "what was not tried of the launch line was not kept"
@@ -238,7 +243,39 @@ def _config_view(data: dict[str, Any], where: str) -> View:
         diff.deployment,
         LaunchTest(problems, untested=diff.untested or ""),
         [ConfigChange(one.kind, one.name, one.before, one.after, one.matters, one.why) for one in diff.config_changes],
+        diff.server,
     )
+
+
+# history, detect, audit
+
+
+def _history_view(data: dict[str, Any], where: str) -> View:
+    from regress_gate.report.stored_series import StoredHistory  # as above
+
+    return _validated(StoredHistory, data, where).view()
+
+
+def _detection_view(data: dict[str, Any], where: str) -> View:
+    from regress_gate.report.stored_series import StoredDetection  # as above
+
+    return _validated(StoredDetection, data, where).view()
+
+
+def _audit_view(data: dict[str, Any], where: str) -> View:
+    from regress_gate.report.views.audit_view import AuditView  # as above
+
+    return AuditView.of([_validated(AuditOut, data, where)])
+
+
+def _several_view(data: dict[str, Any], where: str) -> View:
+    """Of several servers: a check or an audit of each."""
+    servers = data["deployments"]
+    if not isinstance(servers, list) or not any(isinstance(one, dict) and "rules" in one for one in servers):
+        return _servers_view(data, where)
+    from regress_gate.report.views.audit_view import AuditView  # as above
+
+    return AuditView.of(_validated(AuditServersOut, data, where).deployments)
 
 
 # What cannot be shown again
@@ -252,17 +289,20 @@ def _refuse(what: str, todo: str) -> Callable[[dict[str, Any], str], View]:
 
 
 _KINDS: tuple[tuple[frozenset[str], Callable[[dict[str, Any], str], View]], ...] = (
-    (frozenset({"deployments"}), _servers_view),
+    (frozenset({"deployments"}), _several_view),
     (frozenset({"decision", "candidate", "reasons"}), _result_view),
     (frozenset({"decision", "minutes_a_block", "series"}), _calibration_view),
     (frozenset({"config_changes", "problems"}), _config_view),
+    (frozenset({"decision", "rules", "audit"}), _audit_view),
+    (frozenset({"change_points", "lines", "tool_version"}), _history_view),
+    (frozenset({"change_points", "series", "source"}), _detection_view),
     (
         frozenset({"change_points", "lines"}),
-        _refuse("`history`", "run regress-gate history again: it reads the store and measures nothing"),
+        _refuse("an earlier `history`", "run regress-gate history again: it reads the store and measures nothing"),
     ),
     (
         frozenset({"change_points", "series", "value"}),
-        _refuse("`detect`", "run regress-gate detect again on the table"),
+        _refuse("an earlier `detect`", "run regress-gate detect again on the table"),
     ),
     (frozenset({"plan"}), _refuse("`compare --plan`", "run regress-gate compare --plan again")),
     (frozenset({"issues"}), _refuse("`issues`", "run regress-gate issues again")),

@@ -1,6 +1,7 @@
 """The dashboard of a store: what is on it, that every link leads somewhere, and hostile or empty stores."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from regress_gate.store.repository import open_store
 from regress_gate.store.store_interface import StoredComparison
 from tests.factories.dashboards import LAB, check_dashboard, files_of, long_history, nightly, pages_of
 from tests.factories.stored_runs import make_run, make_source, make_trial
+from tests.report.html_page import HtmlPage
 from tests.report.site.test_feed import check_feed
 from tests.store.conftest import sqlite_url, url  # noqa: F401 - fixtures
 
@@ -137,6 +139,23 @@ class TestShippedBaselines:
         for page in reports.values():
             targets = [one.attributes["href"] for one in page.all("a")]
             assert targets[:2] == ["../../../index.html", "../../../places/cpu-2core--cpu-tiny-1-e73a293bbe/index.html"]
+
+    def test_the_records_of_a_testbed_of_which_nothing_is_known_fit_on_a_page(self, tmp_path: Path) -> None:
+        store = f"sqlite:///{tmp_path / 'store.db'}"
+        with open_store(store, create=True) as repository:
+            repository.add_runs(long_history(2, testbed=Testbed("bare")))
+        build(store, tmp_path / "site", testbed_flag=("bare",))
+        [page] = (tmp_path / "site").glob("places/*/known-issues.html")
+        assert 200_000 < page.stat().st_size <= 300_000
+        text = " ".join(HtmlPage(page.read_text()).text.split())
+        left_out = re.search(r"Left out, too long for this place: (\d+) known issues that may apply", text)
+        shown = re.search(r"More that may apply, of (\d+): (\d+)", text)
+        assert left_out is not None
+        assert shown is not None
+        assert int(shown[1]) == int(shown[2]) + int(left_out[1])
+        overview = HtmlPage((page.parent / "index.html").read_text()).text
+        assert "may bring it" in overview
+        assert "brings it" not in overview  # two nightlies, of which neither is known to have any
 
     def test_without_any_store_the_baselines_are_shown_and_the_next_step_named(self, tmp_path: Path) -> None:
         build(f"sqlite:///{tmp_path}/none.db", tmp_path / "site")
@@ -358,3 +377,13 @@ class TestServers:
         for name, store in (("first", url), ("second", f"sqlite:///{tmp_path / 'other.db'}")):
             build(store, tmp_path / name, testbed_flag="lab", base_url="https://example.org/")
         assert files_of(tmp_path / "first") == files_of(tmp_path / "second")
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_the_dashboard_runs_and_small_stores_are_within_its_bounds(tmp_path: Path) -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "site.py"
+    small = ("--versions", "10", "--scenarios", "1", "--points", "100", "--comparisons", "1", "--keep", str(tmp_path))
+    done = subprocess.run([sys.executable, script, *small], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "site, 10 versions × 8 series" in done.stdout
+    assert "BROKEN" not in done.stdout

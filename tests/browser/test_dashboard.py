@@ -43,12 +43,13 @@ def kinds(site: Path) -> dict[str, Path]:
         "issues": shipped / "known-issues.html",
         "long": next((lab / "series").glob("chat-ttft-median*")),
         "changes": lab / "changes.html",
+        "comparison": next((lab / "comparisons").glob("*.html")),
         "hostile": hostile / "index.html",
         "hostile series": next((hostile / "series").glob("*ttft-median*")),
     }
 
 
-PAGES = ("index", "watch", "place", "series", "issues", "long", "changes", "hostile", "hostile series")
+PAGES = ("index", "watch", "place", "series", "issues", "long", "changes", "comparison", "hostile", "hostile series")
 
 
 @pytest.mark.parametrize("kind", PAGES)

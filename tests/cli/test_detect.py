@@ -45,7 +45,7 @@ def test_the_table_fits_eighty_columns_without_colour_and_says_what_it_saw(gate,
 
 def test_markdown_can_be_asked_for(gate, nightly):
     shown = gate("detect", nightly.name, "--format", "markdown")
-    assert shown.out.startswith("## nightly.csv: 60 points")
+    assert shown.out.startswith("## 1 change point\n\nnightly.csv: 60 points")
     assert "1. step of +" in shown.out
 
 

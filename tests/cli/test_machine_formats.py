@@ -208,3 +208,43 @@ def test_annotations_stand_at_the_line_of_the_image_and_of_the_argument(gate):
     assert {one.properties["file"] for one in errors} == {"deploy/compose.yaml"}
     found = gate("check", "v0.24.0", "--offline", *target, "--format", "json").json["deployments"]
     assert [one["deployment"]["lines"]["image"] for one in found] == [5, 10]
+
+
+EAGER = """\
+services:
+  chat:
+    image: vllm/vllm-openai:v0.19.1
+    command:
+      - --model=mistralai/Mixtral-8x7B-v0.1
+      - --max-num-seqs=64
+      - --swap-space=4
+      - --enforce_eager
+"""
+
+
+def test_findings_of_an_audit_stand_at_the_line_of_the_argument_and_are_known_by_file_and_server(gate):
+    for folder in ("one", "two"):
+        (gate.directory / folder).mkdir()
+        (gate.directory / folder / "compose.yaml").write_text(EAGER)
+    marks = []
+    for folder in ("one", "two"):
+        done = gate("audit", "v0.24.0", "--deployment", f"{folder}/compose.yaml", "--format", "sarif")
+        results = {one["ruleId"]: one for one in json.loads(done.out)["runs"][0]["results"]}
+        places = {name: one["locations"][0]["physicalLocation"] for name, one in results.items()}
+        assert places["ARG001"]["artifactLocation"]["uri"] == f"{folder}/compose.yaml"
+        assert (places["ARG001"]["region"]["startLine"], places["CG001"]["region"]["startLine"]) == (7, 8)
+        marks.append(results["ARG001"]["partialFingerprints"]["regressGate/v1"])
+    assert len(set(marks)) == 2
+    commands = commands_in(gate("audit", "v0.24.0", "--deployment", "one/compose.yaml", "--format", "github").out)
+    assert {"7", "8"} <= {one.properties.get("line") for one in commands}
+
+
+def test_findings_of_diff_config_stand_in_the_deployment_file(gate):
+    (gate.directory / "compose.yaml").write_text(EAGER)
+    done = gate("diff-config", "v0.19.1", "v0.24.0", "--offline", "--deployment", "compose.yaml", "--format", "github")
+    [refused] = [one for one in commands_in(done.out) if one.name == "error" and "--swap-space" in one.text]
+    assert (refused.properties["file"], refused.properties["line"]) == ("compose.yaml", "7")
+    done = gate("diff-config", "v0.19.1", "v0.24.0", "--offline", "--deployment", "compose.yaml", "--format", "sarif")
+    places = [one["locations"][0]["physicalLocation"] for one in json.loads(done.out)["runs"][0]["results"]]
+    assert {one["artifactLocation"]["uri"] for one in places} == {"compose.yaml"}
+    assert {one["region"]["startLine"] for one in places} <= {3, 6, 7, 8}

@@ -1,6 +1,7 @@
 """`regress-gate report RESULT.json`: a stored result shown again."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,36 @@ def test_it_is_shown_as_compare_showed_it(kept, name):
     outputs = "--output", f"{name}:first", "-q"
     kept("compare", "v0.19.0", "v0.19.1", "--output", "json:gate.json", *outputs)
     shown = kept("report", "gate.json", "--format", name)
+    assert (shown.code, shown.err) == (ExitCode.PASS, "")
+    assert shown.out == (kept.directory / "first").read_text()
+
+
+TABLE = "day,ttft\n" + "".join(f"2026-03-{day:02},{0.1 if day < 9 else 0.13}\n" for day in range(1, 17))
+COMPOSE = """\
+services:
+  chat:
+    image: vllm/vllm-openai:v0.24.0
+    command: --model=m --swap-space=4
+"""
+OTHERS = {
+    "history": ("history", "--detect", "--improvements"),
+    "detect": ("detect", "table.csv", "--direction", "lower"),
+    "audit": ("audit", "--deployment", "compose.yaml"),
+}
+
+
+TEXTS = ("table", "json", "markdown", "html", "junit", "sarif", "github")
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [*product(OTHERS, TEXTS), ("history", "svg"), ("detect", "svg")],
+)
+def test_history_detect_and_audit_are_shown_as_their_commands_showed_them(kept, command, name):
+    (kept.directory / "table.csv").write_text(TABLE)
+    (kept.directory / "compose.yaml").write_text(COMPOSE)
+    kept(*OTHERS[command], "--output", "json:kept.json", "--output", f"{name}:first")
+    shown = kept("report", "kept.json", "--format", name)
     assert (shown.code, shown.err) == (ExitCode.PASS, "")
     assert shown.out == (kept.directory / "first").read_text()
 

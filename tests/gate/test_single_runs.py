@@ -5,7 +5,9 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
+import scipy.stats
 
+from regress_gate.gate.series_comparison import quantiles_of_runs
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import BlockPosition, RunFailure
 from regress_gate.model.samples import Samples
@@ -116,6 +118,21 @@ def test_a_distribution_is_of_each_runs_own_requests():
     assert ttft.baseline.lowest[middle] == pytest.approx(min(medians), rel=1e-5)
     assert ttft.baseline.highest[middle] == pytest.approx(max(medians), rel=1e-5)
     assert found["tpot"].candidate.values[middle] == pytest.approx(0.01)
+    logs = np.log(medians)
+    half = scipy.stats.t.ppf(0.95, 2) * logs.std(ddof=1) / np.sqrt(3)
+    assert ttft.baseline.interval_low[middle] == pytest.approx(np.exp(logs.mean() - half), rel=1e-5)
+    assert ttft.baseline.interval_high[middle] == pytest.approx(np.exp(logs.mean() + half), rel=1e-5)
+
+
+def test_one_run_has_no_interval_and_far_apart_runs_have_a_finite_one():
+    baseline, _ = with_requests("0.19.0", 0.1, (1,))
+    candidate, _ = with_requests("0.19.1", 0.2, (4, 5))
+    (one, *_) = decide_sides(baseline, candidate, policy=Policy()).distributions
+    assert (one.baseline.interval_low, one.baseline.interval_high) == ([], [])
+    assert len(one.candidate.interval_low) == len(one.levels)
+    apart = quantiles_of_runs(np.array([[1e-9, -1.0], [1e12, 3.0]]))
+    assert all(np.isfinite([*apart.interval_low, *apart.interval_high]))
+    assert apart.interval_low[1] < -1 < 3 < apart.interval_high[1]
 
 
 def test_few_requests_have_no_far_percentiles():

@@ -103,6 +103,8 @@ def test_the_document_is_what_the_design_promises():
             "replicates": 1,
             "too_short": False,
             "improvements_not_told": 0,
+            "times": [f"2026-03-0{day}" for day in range(1, 9)],
+            "values": [100.0, 101.0, 99.0, 100.0, 134.0, 133.0, 135.0, 134.0],
         }
     ]
     json.dumps(found, allow_nan=False)
@@ -136,7 +138,9 @@ def test_the_summary_names_what_was_not_searched_and_not_shown():
 
 def test_markdown_has_the_same_content():
     text = render(DetectionView(detection(detected(STEP))), "markdown")
-    assert text.splitlines()[0] == "## nightly.csv: 8 points of ttft_ms by date"
+    assert text.splitlines()[0] == "## 1 change point"
+    assert "nightly.csv: 8 points of ttft_ms by date" in text
+    assert "**What to do:** Look at ttft_ms first: step of +34.0%" in text
     assert "```text\n 135.0 │" in text
     assert "1. step of +34.0% &#91;+31.0, +37.1&#93;, at 2026-03-05" in text
 

@@ -79,6 +79,42 @@ def test_picture(kind: str, name: str, snapshot: SnapshotAssertion) -> None:
     assert draw_svg(figures(EVERY_KIND[kind]())[name]) == snapshot.use_extension(Picture)
 
 
+def test_the_band_of_a_distribution_is_the_interval_between_server_starts_where_the_result_has_it() -> None:
+    result = failing()
+    before = draw_svg(figures(result)["distributions"])
+    assert "band: from the lowest run to the highest" in before
+    found = []
+    for one in result.distributions:
+        sides = {
+            name: side.model_copy(
+                update={
+                    "interval_low": [value * 0.99 for value in side.values],
+                    "interval_high": [value * 1.01 for value in side.values],
+                }
+            )
+            for name, side in (("baseline", one.baseline), ("candidate", one.candidate))
+        }
+        found.append(one.model_copy(update=sides))
+    figure = figures(result.model_copy(update={"distributions": found}))["distributions"]
+    assert "band: 90% interval between server starts" in draw_svg(figure)
+    assert "with a band of the 90% interval between server starts" in figure.description
+    panel = figure.plot.panels[0]
+    assert panel.baseline.low == pytest.approx([value * 0.99 for value in panel.baseline.values])
+
+
+@pytest.mark.parametrize("kind", ["fail", "crowded", "hostile"])
+def test_the_intervals_have_a_form_for_a_telephone_in_which_nothing_lies_beyond_the_edge(kind: str) -> None:
+    figure = figures(EVERY_KIND[kind]())["intervals"]
+    picture = check_is_sound(draw_svg(figure, heading=False, is_narrow=True))
+    check_texts_are_apart(picture)
+    assert picture.attrib["width"] == "340"
+    rows = [row for group in figure.plot.groups for row in group.rows]
+    assert len(list(picture.iter(f"{SVG}text"))) >= 2 * len(rows)
+    plain = draw_svg(figures(EVERY_KIND["fail"]())["intervals"], heading=False, is_narrow=True)
+    assert "margin " in plain
+    assert "worse" in plain
+
+
 @pytest.mark.parametrize("name", ["history", "detection", "calibration"])
 def test_picture_of_another_view(name: str, snapshot: SnapshotAssertion) -> None:
     (drawn,) = figures_of(EVERY_VIEW[name]("chat-c8").document(Detail(figures=True)).blocks)
@@ -184,7 +220,9 @@ def quantile_plots(draw: st.DrawFn) -> QuantilePlot:
     values = st.lists(numbers, min_size=len(levels), max_size=len(levels)).map(tuple)
     line = st.builds(QuantileLine, values, values, values)
     panel = st.builds(QuantilePanel, hostile_text, st.just("ms"), st.just(tuple(levels)), line, line)
-    return QuantilePlot(tuple(draw(st.lists(panel, max_size=4))), (draw(hostile_text), draw(hostile_text)))
+    return QuantilePlot(
+        tuple(draw(st.lists(panel, max_size=4))), (draw(hostile_text), draw(hostile_text)), draw(hostile_text)
+    )
 
 
 @st.composite

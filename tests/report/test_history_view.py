@@ -3,7 +3,7 @@
 import json
 import unicodedata
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from regress_gate.model.policy import Policy
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.report import RenderOptions, render
 from regress_gate.report.views.history_view import MAX_VERSION_ROWS, HistoryView
-from regress_gate.report.views.history_words import LineView, line_change_text
+from regress_gate.report.views.history_words import LineView, day_texts, days_note, line_change_text
 from tests.factories.runs import make_run, make_trial
 
 from .strategies import hostile_text
@@ -197,6 +197,8 @@ def test_the_document_holds_points_changes_and_what_was_looked_at():
         "void_runs": 1,
         "failed_runs": 0,
         "first": "2026-11-01T00:00:00+00:00",
+        "released": None,
+        "void_reason": "a neighbour was loud",
     }
     (series,) = one["series"]
     assert [point["version"] for point in series["points"]] == list(LEVELS)
@@ -214,6 +216,7 @@ def test_the_document_holds_points_changes_and_what_was_looked_at():
             "interval": [0.31, 0.371],
             "probability": None,
             "worse": True,
+            "line": 0,
         }
     ]
     assert one["looked_at"]["way"] == "neighbours"
@@ -226,7 +229,7 @@ def test_a_version_without_a_value_is_null_and_shown_as_such():
     (one,) = history_lines(sides_by_version(runs, ConditionLimits()), Policy(), HistoryFilter(["ttft_median"]))
     found = HistoryView("chat@1", "bench-1", [LineView(one, None)])
     points = found.data()["lines"][0]["series"][0]["points"]
-    assert points[1] == {"version": "0.19.1", "value": None, "runs": 0, "cv": None}
+    assert points[1] == {"version": "0.19.1", "value": None, "runs": 0, "cv": None, "values": []}
     assert "0.19.1  n/a" in history_table(found, RenderOptions())
 
 
@@ -240,3 +243,28 @@ def test_imported_text_is_never_executed_by_the_terminal(text, width):
         assert all(cell_len(row) <= width for row in table.splitlines())
         assert not [sign for sign in table if sign != "\n" and unicodedata.category(sign) in ("Cc", "Cf", "Cs")]
         history_markdown(shown, RenderOptions())
+
+
+def test_a_picture_has_the_days_of_releases_and_says_what_its_days_are():
+    one, changes = line(), HistoryChanges(ChangeMethod.NEIGHBOURS, 0, 0, (), ())
+    released = [date(2026, 1, 1 + place) for place in range(len(one.versions))]
+    shown = HistoryView("chat@1", "bench-1", [LineView(one, changes, released=released)])
+    svg = render(shown, "svg")
+    assert "2026-01-01" in svg
+    assert "2026-11-01" not in svg
+    assert "Across: versions, with the day of their release." in svg
+    assert "2026-11-01" in render(shown, "html")  # the table has the first run as well
+    measured = render(HistoryView("chat@1", "bench-1", [LineView(one, changes)]), "svg")
+    assert "2026-11-01" in measured
+    assert "with the day of their first run." in measured
+
+
+def test_a_line_of_releases_and_of_other_builds_has_days_of_both_kinds():
+    runs = [
+        make_run("1", "0.19.0", started=datetime(2026, 11, 1, tzinfo=UTC)),
+        make_run("1", "0.19.1rc1", started=datetime(2026, 11, 2, tzinfo=UTC)),
+    ]
+    (one,) = history_lines(sides_by_version(runs, ConditionLimits()), Policy(), HistoryFilter(["ttft_median"]))
+    view = LineView(one, None, released=[date(2026, 4, 3), None])
+    assert day_texts(view) == ("2026-04-03", "2026-11-02")
+    assert days_note([view]) == "with the day of a release, and of other builds that of their first run"

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.errors import InputError
+from regress_gate.model.result import DeploymentOut
 from regress_gate.report import FORMATS, OF_A_REPORT, OF_A_VERDICT, RenderOptions, format_names, render
 from regress_gate.report.document import View
 from regress_gate.report.render import terminal
 from regress_gate.report.stored import MAX_BYTES, read_stored_file, read_stored_view
+from regress_gate.report.views.audit_view import AuditView
 from regress_gate.report.views.planning_view import PlanView
 from regress_gate.report.views.result_view import ResultView
-from tests.factories.findings import a_calibration, a_detection, a_history, some_config_changes, some_servers
+from tests.factories.audits import a_log, an_audit, observed, statistics_line
+from tests.factories.findings import (
+    BETTER,
+    STEP,
+    a_calibration,
+    a_detection,
+    a_history,
+    some_config_changes,
+    some_servers,
+)
 from tests.factories.results import EVERY_KIND, failing
+
+
+def some_audits(*servers: str) -> AuditView:
+    """A log that shows preemptions: of one deployment, or of each of these servers."""
+    log = a_log(*[statistics_line(usage=99.0, preemptions=3)] * 6)
+    audits = [an_audit(observed(log=log)) for _ in servers or ("",)]
+    places = [DeploymentOut(name=name, where="compose.yaml:7", lines={"image": 8}) for name in servers]
+    return AuditView([replace(each, deployment=place) for each, place in zip(audits, places or [None], strict=True)])
+
 
 OLD = sorted((Path(__file__).parent / "stored").glob("*.json"))
 AGAIN: dict[str, Callable[[], View]] = {
@@ -26,6 +47,12 @@ AGAIN: dict[str, Callable[[], View]] = {
     "servers": some_servers,
     "calibrate": a_calibration,
     "diff-config": some_config_changes,
+    "history": lambda: a_history(STEP, BETTER),
+    "history-not-searched": lambda: a_history(searched=False),
+    "detect": a_detection,
+    "detect-without-direction": lambda: a_detection(None),
+    "audit": some_audits,
+    "audit-servers": lambda: some_audits("chat", "embed"),
     "diff-config-untested": lambda: some_config_changes(None, untested="the build is not known"),
 }
 
@@ -117,9 +144,34 @@ def test_what_is_no_result_is_refused_by_its_place(content: bytes | str, said: s
     assert said in refused(content)
 
 
-@pytest.mark.parametrize("view", [a_history(), a_detection()], ids=["history", "detect"])
-def test_what_the_json_does_not_hold_is_said_with_the_way_out(view: View) -> None:
-    assert "which does not hold all that a report shows; run regress-gate" in refused(stored(view))
+@pytest.mark.parametrize(("view", "added"), [(a_history(), "tool_version"), (a_detection(), "source")])
+def test_what_an_earlier_json_does_not_hold_is_said_with_the_way_out(view: View, added: str) -> None:
+    data = json.loads(stored(view))
+    del data[added]
+    said = refused(json.dumps(data))
+    assert "which does not hold all that a report shows; run regress-gate" in said
+
+
+@pytest.mark.parametrize(
+    ("view", "path", "to", "said"),
+    [
+        (a_history(STEP), ("lines", 0, "series", 0, "points"), [], "has not one point for each version"),
+        (a_history(STEP), ("lines", 0, "series", 0, "metric"), "speed", "lines[0]: "),
+        (a_history(STEP), ("change_points", 0, "between"), ["1", "2"], "at no version of its line"),
+        (a_history(STEP), ("change_points", 0, "line"), 7, "is on no line"),
+        (a_detection(), ("series", 0, "times"), [], "series[0]: "),
+        (a_detection(), ("series", 1, "group"), {"gpu": "h100"}, "two series are of the same group"),
+        (a_detection(), ("change_points", 0, "index"), 10**6, "at no point of its series"),
+        (some_audits(), ("audit", 0, "answer"), "perhaps", "audit[0].answer: "),
+    ],
+)  # fmt: skip
+def test_a_contradiction_in_a_series_is_refused(view: View, path: tuple[str | int, ...], to: Any, said: str) -> None:
+    data = json.loads(stored(view))
+    place = data
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = to
+    assert said in refused(json.dumps(data))
 
 
 def test_a_file_larger_than_any_result_is_not_read(tmp_path: Path) -> None:
@@ -160,7 +212,8 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int
 
 
 FORGED = [(json.loads(stored(build())), places(json.loads(stored(build())))) for kind, build in AGAIN.items()
-          if kind in ("fail", "check", "servers", "calibrate", "diff-config")]  # fmt: skip
+          if kind in ("fail", "check", "servers", "calibrate", "diff-config", "history", "detect", "audit-servers")
+          ]  # fmt: skip
 
 
 @given(data=st.data())

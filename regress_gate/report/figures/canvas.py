@@ -16,7 +16,9 @@ from rich.cells import cell_len
 from regress_gate.text import excerpt, one_line
 
 WIDTH = 800.0
-"""Of every picture; heights differ."""
+"""Of a picture; heights differ."""
+NARROW = 340.0
+"""Of a picture for a telephone, which no page has to make smaller or to scroll."""
 EDGE = 12.0
 """Free space at the sides."""
 _LONGEST_TEXT = 2000
@@ -106,7 +108,8 @@ def _whole(text: str) -> str:
 class Canvas:
     """One picture, drawn from its top: `y` is where the next part begins."""
 
-    def __init__(self, title: str, description: str, *, heading: bool, font: str):
+    def __init__(self, title: str, description: str, *, heading: bool, font: str, width: float = WIDTH):
+        self.width = width
         self.title, self.description = _whole(title), _whole(description)
         self.root = ET.Element(
             "svg",
@@ -122,17 +125,17 @@ class Canvas:
         self.root.text = "\n"
         self.note(self.root, self.title)
         ET.SubElement(self.root, "desc").text = self.description
-        self._paper = self.area(0, 0, WIDTH, 0, "paper")
+        self._paper = self.area(0, 0, width, 0, "paper")
         self.y = EDGE
         if heading:
-            self.text(EDGE, self.y + LARGE, self.title, size=LARGE, bold=True, width=WIDTH - 2 * EDGE)
+            self.text(EDGE, self.y + LARGE, self.title, size=LARGE, bold=True, width=width - 2 * EDGE)
             self.y += LARGE + 14
 
     def as_text(self) -> str:
         """The SVG, of the height that was used."""
         height = number(self.y + EDGE)
-        self.root.set("viewBox", f"0 0 {number(WIDTH)} {height}")
-        self.root.set("width", number(WIDTH))
+        self.root.set("viewBox", f"0 0 {number(self.width)} {height}")
+        self.root.set("width", number(self.width))
         self.root.set("height", height)
         self._paper.set("height", height)
         for element in self.root.iter():
@@ -221,14 +224,14 @@ class Canvas:
         self.y += 10
         for sign, text in items:
             width = text_width(text, NORMAL)
-            if x > EDGE and x + 16 + width > WIDTH - EDGE:
+            if x > EDGE and x + 16 + width > self.width - EDGE:
                 x, self.y = EDGE, self.y + 18
             if isinstance(sign, Sign):
                 self.mark(x + 6, self.y - 4, sign)
             elif sign:
                 self.area(x, self.y - 9, 12, 9, sign)
             shift = 17 if sign else 0
-            self.text(x + shift, self.y, text, width=WIDTH - EDGE - x - shift, colour="ink" if sign else "muted")
+            self.text(x + shift, self.y, text, width=self.width - EDGE - x - shift, colour="ink" if sign else "muted")
             x += shift + width + 16
         self.y += 10
 

@@ -4,18 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from regress_gate.model.result import Verdict
 from regress_gate.report.figures.axes import Scale, fitting_ticks, minus
-from regress_gate.report.figures.canvas import EDGE, SMALL, WIDTH, Canvas, Sign, text_width
+from regress_gate.report.figures.canvas import EDGE, NARROW, SMALL, WIDTH, Canvas, Sign, text_width
 from regress_gate.report.plots import IntervalPlot, IntervalRow
 
-_ROW, _GROUP = 19.0, 25.0
-_PLOT = (184.0, 504.0)
-"""Where the axis begins and ends; names stand left of it, numbers right."""
-_TEXT = 514.0
-_LABEL = _PLOT[0] - EDGE - 22
+_GROUP = 25.0
 _MARGIN = 56.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where what stands: beside the axis, or in a narrow picture above the interval."""
+
+    start: float
+    """Where the axis begins."""
+    stop: float
+    row: float
+    """Height of a series."""
+    text: float
+    """Where the change begins."""
+    is_narrow: bool = False
+
+    @property
+    def label(self) -> float:
+        """Width of a name."""
+        return self.stop - EDGE if self.is_narrow else self.start - EDGE - 22
+
+    @property
+    def title(self) -> float:
+        """Width of a group's title."""
+        return self.label if self.is_narrow else self.start - EDGE
+
+
+_WIDE = _Layout(184.0, 504.0, 19.0, 514.0)
+_NARROW = _Layout(EDGE + 4, NARROW - EDGE - 4, 49.0, EDGE + 10, is_narrow=True)
 _LEAST = 1.5
 """Margins that the axis shows at least on both sides."""
 _SHOWN_WHOLE = 0.8
@@ -34,34 +59,53 @@ _SIGNS = {
 def draw_intervals(canvas: Canvas, plot: IntervalPlot) -> None:
     rows = [row for group in plot.groups for row in group.rows]
     if not rows:
-        canvas.paragraph(EDGE, "No series gates: there is nothing to show.", width=WIDTH - 2 * EDGE)
+        canvas.paragraph(EDGE, "No series gates: there is nothing to show.", width=canvas.width - 2 * EDGE)
         return
-    scale = Scale(*_reach(rows), *_PLOT)
+    layout = _WIDE if canvas.width > NARROW else _NARROW
+    scale = Scale(*_reach(rows), layout.start, layout.stop)
     present = {row.verdict for row in rows}
     signs = [item for verdict, item in _SIGNS.items() if verdict in present]
     canvas.legend([*signs, ("", f"line: {plot.confidence} interval")])
-    _heads(canvas, scale)
-    _axis(canvas, scale, canvas.y + len(plot.groups) * _GROUP + len(rows) * _ROW)
+    _heads(canvas, scale, layout)
+    _axis(canvas, scale, _bands(canvas.y, plot, layout))
     for group in plot.groups:
         canvas.y += _GROUP
-        canvas.text(EDGE, canvas.y - 8, group.title, width=_PLOT[0] - EDGE, bold=True)
+        canvas.text(EDGE, canvas.y - 8, group.title, width=layout.title, bold=True)
         for row in group.rows:
-            _row(canvas, scale, row)
+            _row(canvas, scale, row, layout)
     canvas.y += 32
     if plot.note:
-        canvas.paragraph(EDGE, plot.note, width=WIDTH - 2 * EDGE)
+        canvas.paragraph(EDGE, plot.note, width=canvas.width - 2 * EDGE)
 
 
-def _heads(canvas: Canvas, scale: Scale) -> None:
+def _bands(top: float, plot: IntervalPlot, layout: _Layout) -> list[tuple[float, float]]:
+    """From where to where the lines of the axis go: past all rows, or between the texts of a narrow picture."""
+    bottom = top + sum(_GROUP + len(group.rows) * layout.row for group in plot.groups)
+    if not layout.is_narrow:
+        return [(top, bottom)]
+    bands, y = [], top
+    for group in plot.groups:
+        y += _GROUP
+        for _ in group.rows:
+            y += layout.row
+            bands.append((y - _WIDE.row, y))
+    return bands
+
+
+def _heads(canvas: Canvas, scale: Scale, layout: _Layout) -> None:
     """Titles above the columns, and what left and right mean."""
     canvas.y += 14
     left, right = "← better", "beyond the margin →"
-    canvas.text(EDGE, canvas.y, "series", width=_LABEL, size=SMALL, colour="muted")
-    if text_width(left, SMALL) < scale.place(0) - _PLOT[0]:
-        canvas.text(_PLOT[0], canvas.y, left, width=_LABEL, size=SMALL, colour="muted")
-    canvas.text(_PLOT[1], canvas.y, right, width=_PLOT[1], size=SMALL, colour="muted", anchor="end")
-    canvas.text(_TEXT, canvas.y, "change [interval]", width=WIDTH - EDGE - _MARGIN - _TEXT, size=SMALL, colour="muted")
-    canvas.text(WIDTH - EDGE, canvas.y, "margin", width=_MARGIN, size=SMALL, colour="muted", anchor="end")
+    if not layout.is_narrow:
+        canvas.text(EDGE, canvas.y, "series", width=layout.label, size=SMALL, colour="muted")
+    if text_width(left, SMALL) < scale.place(0) - layout.start:
+        canvas.text(layout.start, canvas.y, left, width=layout.label, size=SMALL, colour="muted")
+    canvas.text(layout.stop, canvas.y, right, width=layout.stop, size=SMALL, colour="muted", anchor="end")
+    if not layout.is_narrow:
+        edge = WIDTH - EDGE
+        change = edge - _MARGIN - layout.text
+        canvas.text(layout.text, canvas.y, "change [interval]", width=change, size=SMALL, colour="muted")
+        canvas.text(edge, canvas.y, "margin", width=_MARGIN, size=SMALL, colour="muted", anchor="end")
     canvas.y += 6
 
 
@@ -83,12 +127,19 @@ def _far_enough(ends: Sequence[float]) -> float:
     return 1.06 * min(ordered[-1], max(2 * most, _REACHED))
 
 
-def _row(canvas: Canvas, scale: Scale, row: IntervalRow) -> None:
-    top, canvas.y = canvas.y, canvas.y + _ROW
-    middle, base = top + _ROW / 2, top + _ROW / 2 + 4
-    canvas.text(EDGE + 10, base, row.label, width=_LABEL)
-    canvas.text(_TEXT, base, row.change, width=WIDTH - EDGE - _MARGIN - _TEXT)
-    canvas.text(WIDTH - EDGE, base, row.margin, width=_MARGIN, anchor="end", colour="muted")
+def _row(canvas: Canvas, scale: Scale, row: IntervalRow, layout: _Layout) -> None:
+    canvas.y += layout.row
+    middle = canvas.y - _WIDE.row / 2
+    base = middle + 4
+    edge = canvas.width - EDGE
+    if layout.is_narrow:
+        canvas.text(layout.text, base - 28, row.label, width=edge - layout.text)
+        change = f"{row.change}; margin {row.margin}"
+        canvas.text(layout.text, base - 14, change, width=edge - layout.text, size=SMALL, colour="muted")
+    else:
+        canvas.text(EDGE + 10, base, row.label, width=layout.label)
+        canvas.text(layout.text, base, row.change, width=edge - _MARGIN - layout.text)
+        canvas.text(edge, base, row.margin, width=_MARGIN, anchor="end", colour="muted")
     if row.estimate is None:
         canvas.text(scale.place(0) + 6, base, "not estimated", width=120, size=SMALL, colour="muted")
         return
@@ -140,18 +191,19 @@ def _multiples(low: float | None, high: float | None) -> str:
     return multiple(low) if low is not None and low == high else f"{_bound(low)} to {_bound(high)}"
 
 
-def _axis(canvas: Canvas, scale: Scale, bottom: float) -> None:
+def _axis(canvas: Canvas, scale: Scale, bands: Sequence[tuple[float, float]]) -> None:
     """What lies behind the rows, and the numbers below them."""
-    top = canvas.y
-    canvas.area(scale.place(1), top, _PLOT[1] - scale.place(1), bottom - top, "beyond")
+    margin, bottom = scale.place(1), bands[-1][1]
+    for top, end in bands:
+        canvas.area(margin, top, scale.stop - margin, end - top, "beyond")
     shown = fitting_ticks(scale, multiple, SMALL, _MOST_TICKS)
-    canvas.lines([[(x, top), (x, bottom)] for x in map(scale.place, shown)], "grid")
+    canvas.lines([[(x, top), (x, end)] for x in map(scale.place, shown) for top, end in bands], "grid")
     for tick in shown:
         x = scale.place(tick)
         canvas.text(x, bottom + 15, multiple(tick), width=80, size=SMALL, anchor="middle", colour="muted")
-    canvas.lines([[(scale.place(0), top), (scale.place(0), bottom)]], "ink")
-    canvas.lines([[(scale.place(1), top), (scale.place(1), bottom)]], "regression", dashes="4 3")
-    middle, title = sum(_PLOT) / 2, "loss, in multiples of the series' own margin"
+    canvas.lines([[(scale.place(0), top), (scale.place(0), end)] for top, end in bands], "ink")
+    canvas.lines([[(margin, top), (margin, end)] for top, end in bands], "regression", dashes="4 3")
+    middle, title = (scale.start + scale.stop) / 2, "loss, in multiples of the series' own margin"
     canvas.text(middle, bottom + 31, title, width=600, size=SMALL, anchor="middle", colour="muted")
 
 

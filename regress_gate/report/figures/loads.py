@@ -22,6 +22,7 @@ _SAME_PLACE = 24.0
 """Up to this distance, one number is enough for the marks of both sides."""
 
 _Area = tuple[float, float, float, float]
+_Line = list[tuple[float, float]]
 """Left, top, right, bottom."""
 
 
@@ -57,7 +58,8 @@ def _panel(canvas: Canvas, panel: LoadPanel, box: Box) -> None:
     places = {id(point): (across.place(point.throughput), up.place(point.latency)) for point in points}
     for side, line in sides:
         shown = [point for point in line if _is_placed(point)]
-        _bars(canvas, shown, across, up, _SIGNS[side].colour)
+        for bar in _bars(canvas, shown, across, up, _SIGNS[side].colour):
+            taken += _along(bar)
         curve = [places[id(point)] for point in shown]
         if len(curve) > 1:
             canvas.lines([curve], _SIGNS[side].colour, width=1.8)
@@ -112,8 +114,9 @@ def _limit(canvas: Canvas, text: str, y: float, box: Box) -> _Area:
     return box.left + 4, base - SMALL, box.left + 4 + width, base + 3
 
 
-def _bars(canvas: Canvas, points: Sequence[LoadPoint], across: Scale, up: Scale, colour: str) -> None:
-    lines = []
+def _bars(canvas: Canvas, points: Sequence[LoadPoint], across: Scale, up: Scale, colour: str) -> list[_Line]:
+    """The intervals, and the lines that were drawn for them: no number stands on one."""
+    lines: list[_Line] = []
     for point in points:
         x, y = across.place(point.throughput), up.place(point.latency)
         left, right = (across.place(end) for end in _known(point.throughput_interval, point.throughput))
@@ -123,6 +126,7 @@ def _bars(canvas: Canvas, points: Sequence[LoadPoint], across: Scale, up: Scale,
         if top < bottom:
             lines += [[(x, bottom), (x, top)], *([(x - 3, end), (x + 3, end)] for end in (bottom, top))]
     canvas.lines(lines, colour)
+    return lines
 
 
 def _known(interval: tuple[float, float], value: float) -> tuple[float, ...]:

@@ -25,7 +25,7 @@ def draw_quantiles(canvas: Canvas, plot: QuantilePlot) -> None:
         canvas.paragraph(EDGE, "No percentiles are stored: there is nothing to show.", width=WIDTH - 2 * EDGE)
         return
     items: list[tuple[Sign | str, str]] = [(_SIGNS[side], name) for side, name in zip(Side, plot.sides, strict=True)]
-    canvas.legend([*items, ("", "band: from the lowest run to the highest")])
+    canvas.legend([*items, ("", f"band: {plot.band}")])
     width = (WIDTH - 2 * EDGE - (_COLUMNS - 1) * _GAP) / _COLUMNS
     for start in range(0, len(plot.panels), _COLUMNS):
         top = canvas.y + 30
@@ -42,7 +42,7 @@ def _panel(canvas: Canvas, panel: QuantilePanel, box: Box) -> None:
     across = Scale(min(scores), max(max(scores), min(scores) + 0.1), box.left + 8, box.right - 8)
     places = [across.place(score) for score in scores]
     lines = ((Side.BASELINE, panel.baseline), (Side.CANDIDATE, panel.candidate))
-    values = [value for _, line in lines for value in (*line.values, *line.lowest, *line.highest)]
+    values = [value for _, line in lines for value in (*line.values, *line.low, *line.high)]
     up = draw_frame(canvas, box, panel.title, panel.unit, values, factors=True)
     for side, line in lines:
         _band(canvas, places, line, up, _SIGNS[side].colour)
@@ -58,7 +58,7 @@ def _panel(canvas: Canvas, panel: QuantilePanel, box: Box) -> None:
 def _band(canvas: Canvas, places: list[float], line: QuantileLine, up: Scale, colour: str) -> None:
     known = [
         (x, up.place(low), up.place(high))
-        for x, low, high in zip(places, line.lowest, line.highest, strict=True)
+        for x, low, high in zip(places, line.low, line.high, strict=True)
         if not (math.isnan(low) or math.isnan(high))
     ]
     if len(known) > 1:

@@ -35,7 +35,8 @@ _CHANGES = {
 
 def draw_timeline(canvas: Canvas, plot: TimelinePlot) -> None:
     if not plot.panels:
-        canvas.paragraph(EDGE, "No series has values: there is nothing to show.", width=WIDTH - 2 * EDGE)
+        if not plot.note:
+            canvas.paragraph(EDGE, "No series has values: there is nothing to show.", width=WIDTH - 2 * EDGE)
     else:
         canvas.legend(_legend(plot))
     for panel in plot.panels:
@@ -163,7 +164,8 @@ def _labels(canvas: Canvas, panel: TimelinePanel, across: Scale) -> None:
     count = len(panel.labels)
     if not count:
         return
-    evenly = [place * (count - 1) // 8 for place in range(9)] if count > 9 else range(count)
+    # Where the ninth part of the way has no room beside an end or a change, a point near it may have.
+    evenly = [place * (count - 1) // parts for parts in (8, 32) for place in range(parts + 1)]
     taken: list[tuple[float, float]] = []
     for at in dict.fromkeys([count - 1, 0, *(change.at for change in panel.changes), *evenly]):
         if not 0 <= at < count:

@@ -22,6 +22,7 @@ from regress_gate.report.document import (
     Cell,
     Chart,
     Code,
+    Column,
     Detail,
     Document,
     Entry,
@@ -43,7 +44,7 @@ from regress_gate.report.document import (
     View,
     parts_of,
 )
-from regress_gate.report.figures import draw_svg
+from regress_gate.report.figures import draw_svg, has_narrow_form
 from regress_gate.report.figures.timeline import shape_points
 from regress_gate.report.render.output_formats import RenderOptions
 from regress_gate.report.render.pages import clean, environment
@@ -53,6 +54,8 @@ MAX_BYTES = 2_000_000
 _LADDER = (
     Detail(is_full=True, figures=True),
     Detail(is_full=True, figures=True, rows=1000, quiet_rows=1000),
+    Detail(is_full=True, figures=True, rows=1000, quiet_rows=1000, issues=250),
+    Detail(is_full=True, figures=True, rows=1000, quiet_rows=1000, issues=100),
     Detail(is_full=True, figures=True, rows=300, quiet_rows=0, issues=100, lines=300, reasons=100),
     Detail(figures=True, rows=100, quiet_series=False, quiet_issues=False, issues=50, lines=100, reasons=50),
 )
@@ -75,12 +78,14 @@ def render(view: View, options: RenderOptions) -> str:
     return render_page(view, options, environment().get_template("report.html"))
 
 
-def render_page(view: View, options: RenderOptions, template: Template, **context: Any) -> str:
-    """`render` with a template that extends `report.html`, and what that needs besides."""
+def render_page(
+    view: View, options: RenderOptions, template: Template, *, max_bytes: int = MAX_BYTES, **context: Any
+) -> str:
+    """`render` with a template that extends `report.html`, what that needs besides, and a limit of its own."""
     for step in _LADDER:
         parts = _Writer().write(view.document(replace(step, verbose=options.verbose)))
         page = template.render({**context, **parts})
-        if len(page.encode()) <= MAX_BYTES:
+        if len(page.encode()) <= max_bytes:
             break
     if options.encoding.replace("_", "-").lower() not in ("utf-8", "utf8"):
         # The page says that it is UTF-8; ASCII is that in every encoding.
@@ -95,7 +100,7 @@ class _Cell:
     label: str
     """Title of the column, where there is no room for a head above the cells."""
     is_head: bool
-    is_right: bool
+    classes: str
 
 
 class _Writer:
@@ -167,7 +172,10 @@ class _Writer:
         before, self._title = self._title, figure.title
         table = self._table(figure.table, is_cards=False)  # wide, and read beside the picture
         self._title = before
-        return self._macros.figure(_heading(depth), figure.title, figure.description, picture, table)
+        narrow = ""
+        if has_narrow_form(figure):
+            narrow = Markup(draw_svg(figure, heading=False, is_narrow=True))  # nosec B704 # noqa: S704 - as above
+        return self._macros.figure(_heading(depth), figure.title, figure.description, picture, narrow, table)
 
     def _pairs(self, pairs: Iterable[Pair]) -> Any:
         return self._macros.pairs(
@@ -203,10 +211,11 @@ class _Writer:
                         text = Markup("{} {}").format(row.mark, text)
                     is_head = has_heads and not index and bool(text)
                     label = "" if is_head or not text else column.title.strip()
-                    cells.append(_Cell(text, cell.detail, label, is_head, column.is_right))
+                    classes = _classes(column, is_head=is_head)
+                    cells.append(_Cell(text, cell.detail, label, is_head, classes))
                 rows.append({"cells": cells, "is_muted": row.is_muted})
             groups.append({"title": group.title, "rows": rows})
-        heads = [replace(column, title=column.title.strip()) for column in columns]
+        heads = [(column.title.strip(), column.detail, _classes(column)) for column in columns]
         return self._macros.table(self._name(), heads, groups, is_cards)
 
     def _grid(self, grid: Grid) -> Any:
@@ -289,6 +298,11 @@ def _runs(points: Sequence[tuple[str, str] | None]) -> tuple[list[str], list[tup
             lines[-1].append(point)
     dots = [line[0] for line in lines if len(line) == 1]
     return [" ".join(",".join(point) for point in line) for line in lines if len(line) > 1], dots
+
+
+def _classes(column: Column, *, is_head: bool = False) -> str:
+    """Of a cell: `number` stands right, the words of `short` are broken nowhere. A head of a row is never a number."""
+    return " ".join(["number"] * (column.is_right and not is_head) + ["short"] * column.is_short)
 
 
 def _heading(depth: int) -> int:

@@ -12,6 +12,9 @@ from regress_gate.report.plots import TimelinePlot
 from regress_gate.report.render.output_formats import RenderOptions
 from regress_gate.text import did_you_mean
 
+_WITHOUT_DATA = {"since": "No series got worse, or no stored version lies between the two."}
+"""Why a report has no picture of that name, where the reason is known."""
+
 
 def render_svg(view: View, options: RenderOptions) -> str:
     return draw_svg(_chosen(view, options))
@@ -60,5 +63,5 @@ def _chosen(view: View, options: RenderOptions) -> Figure:
         raise InputError(what + did_you_mean(options.figure, titles), where="--figure")
     figures = {figure.name: figure for figure in figures_of(view.document(Detail(figures=True)).blocks)}
     name = options.figure or next(iter(figures), next(iter(titles)))
-    nothing = TimelinePlot((), note="The report holds no data for this picture.")
+    nothing = TimelinePlot((), note=_WITHOUT_DATA.get(name, "The report holds no data for this picture."))
     return figures.get(name) or Figure(name, titles[name], nothing.note, nothing, Table.of((), ()))

@@ -10,7 +10,7 @@ import numpy as np
 from regress_gate import __version__
 from regress_gate.gate.history import HistorySeries
 from regress_gate.gate.history_changes import HistoryChange
-from regress_gate.model.issue import Applies, Severity
+from regress_gate.model.issue import Applies, Effect, Severity
 from regress_gate.model.result import KnownIssueOut
 from regress_gate.report.site.charts import change_style, small_chart, value_text
 from regress_gate.report.site.content import Place, PlaceSummary, VersionChanges, unmeasured_text
@@ -228,6 +228,14 @@ def _issue_order(issue: KnownIssueOut) -> tuple[bool, bool, int]:
     return not issue.blocks, issue.applies is Applies.UNKNOWN, -list(Severity).index(issue.severity)
 
 
+_MOVES = {
+    Effect.NEW: ("brings it", "may bring it"),
+    Effect.CARRIED: ("carries it over", "may carry it over"),
+    Effect.RESOLVED: ("resolves it", "may resolve it"),
+}
+"""What the move does with an issue that applies, and with one of which that is not known."""
+
+
 def _issue_row(issue: KnownIssueOut) -> dict[str, str]:
     return {
         "id": issue.id,
@@ -235,9 +243,7 @@ def _issue_row(issue: KnownIssueOut) -> dict[str, str]:
         "summary": issue.summary,
         "severity": issue.severity.value,
         "applies": issue.applies.value,
-        "effect": {"new": "brings it", "carried": "carries it over", "resolved": "resolves it"}.get(
-            issue.effect, issue.effect
-        ),
+        "effect": _MOVES[issue.effect][issue.applies is Applies.UNKNOWN],
         "status": issue.status.value.replace("_", " "),
     }
 

@@ -73,7 +73,7 @@ def _series_line(place: Place, view: LineView, series: HistorySeries, number: in
     left_out = len(known) - len(kept)
     return {
         "title": line_title(line),
-        "figure": Markup(draw_svg(series_figure(line, series, changes), heading=False)),  # nosec B704 # noqa: S704 - escaped by the drawing
+        "figure": Markup(draw_svg(series_figure(view, series), heading=False)),  # nosec B704 # noqa: S704 - escaped by the drawing
         "changes": [
             {
                 "id": place.change_id(view, change),

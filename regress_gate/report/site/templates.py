@@ -20,6 +20,8 @@ from regress_gate.report.render.output_formats import RenderOptions
 from regress_gate.report.render.pages import environment as report_environment
 
 TITLE = "regress-gate"
+MAX_BYTES = 300_000
+"""Of a report as a page: less than a report that stands alone, because somebody turns these pages."""
 _HERE = Path(__file__).parent
 
 
@@ -60,7 +62,7 @@ def render_view(view: View, *, trail: Sequence[tuple[str, str]]) -> str:
     style = _file("templates/site.css")
     source = f"{_environment().globals['style_source']} {_source(style)}"
     styles = {"site_style": Markup(style), "style_source": source}  # nosec B704 # noqa: S704 - a file of this package
-    return html.render_page(view, RenderOptions(), template, trail=trail, **styles)
+    return html.render_page(view, RenderOptions(), template, max_bytes=MAX_BYTES, trail=trail, **styles)
 
 
 @lru_cache(maxsize=8)

@@ -1,15 +1,20 @@
 """The report of `audit`: the verdict, the findings with their evidence, what could not be told, what is clear."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any, ClassVar
 
 from regress_gate import __version__
 from regress_gate.gate.audit.engine import Audit
 from regress_gate.gate.audit.observations import Evidence
-from regress_gate.gate.audit.rule import Answer, FindingSeverity, RuleResult
+from regress_gate.gate.audit.rule import Answer, FindingSeverity, Rule, RuleResult
+from regress_gate.gate.audit.rule import Outcome as RuleOutcome
 from regress_gate.model.issue import Severity
 from regress_gate.model.result import Decision
+from regress_gate.model.version import Version
 from regress_gate.report.audit_document import AnswerCounts, AuditEvidenceOut, AuditOut, AuditRuleOut, AuditServersOut
 from regress_gate.report.document import (
     Block,
@@ -39,11 +44,14 @@ from regress_gate.report.findings import (
     Outcome,
     Suppression,
     at_most,
+    deployment_key,
+    place_in_deployment,
     severity_level,
     worst_first,
     worst_level,
 )
 from regress_gate.report.findings import Rule as FindingRule
+from regress_gate.report.views.wording import what_to_do
 from regress_gate.text import plural
 
 _GROUP = "audit"
@@ -60,7 +68,14 @@ class AuditView(View):
     """At least one audit: of each server of a deployment file, or of one deployment."""
 
     audits: Sequence[Audit]
+    tool_version: str = __version__
+    """Of the regress-gate that decided."""
     ascii_json: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, documents: Sequence[AuditOut]) -> AuditView:
+        """The view that these are the JSON of."""
+        return cls([_audit(one) for one in documents], documents[0].tool_version)
 
     @property
     def decision(self) -> Decision:
@@ -74,11 +89,13 @@ class AuditView(View):
     def document(self, detail: Detail) -> Document:
         if len(self.audits) == 1:
             (audit,) = self.audits
-            return Document(_title(audit), tuple(_blocks(audit, detail)), subtitle=_subtitle(audit), name="Audit")
+            title = _title([audit], _headline(audit), detail)
+            return Document(title, tuple(_blocks(audit, detail)), subtitle=_subtitle(audit), name="Audit")
         parts = tuple(
-            Section(_name(audit), (Paragraph(_title(audit)), *_blocks(audit, detail))) for audit in self.audits
+            Section(_name(audit), (Paragraph(_title([audit], _headline(audit), detail)), *_blocks(audit, detail)))
+            for audit in self.audits
         )
-        return Document(Styled(self._headline(), _style(self.audits)), parts, name="Audit")
+        return Document(_title(self.audits, self._headline(), detail), parts, name="Audit")
 
     def _headline(self) -> str:
         if len(self.audits) == 1:
@@ -92,11 +109,11 @@ class AuditView(View):
 
     def data(self) -> dict[str, Any]:
         """One object; for several servers, one around theirs."""
-        audits = [_audit_out(audit) for audit in self.audits]
+        audits = [_audit_out(audit, self.tool_version) for audit in self.audits]
         if len(audits) == 1:
             return _plain(audits[0])
         several = AuditServersOut(
-            tool_version=__version__, decision=self.decision, exit_code=self.exit_code, deployments=audits
+            tool_version=self.tool_version, decision=self.decision, exit_code=self.exit_code, deployments=audits
         )
         return several.model_dump(mode="json") | {"deployments": [_plain(audit) for audit in audits]}
 
@@ -110,6 +127,7 @@ class AuditView(View):
             findings=worst_first(_finding(audit, one) for audit in self.audits for one in audit.of(Answer.FIRES)),
             created=self.audits[0].created,
             category="audit",
+            tool_version=self.tool_version,
         )
 
 
@@ -137,8 +155,12 @@ def _style(audits: Sequence[Audit]) -> Style:
     return Style.GOOD if whole else Style.WARNING
 
 
-def _title(audit: Audit) -> Styled:
-    return Styled(_headline(audit), _style([audit]))
+def _title(audits: Sequence[Audit], headline: str, detail: Detail) -> Styled:
+    """On a page a style is a shape, too: `PASS` does not stand beside the sign of an open question."""
+    style = _style(audits)
+    if detail.is_page and style is Style.WARNING:
+        headline = headline.removeprefix(f"{Decision.PASS.upper()}: ")
+    return Styled(headline, style)
 
 
 def _subtitle(audit: Audit) -> str:
@@ -164,7 +186,7 @@ def _needs(results: Iterator[RuleResult] | Sequence[RuleResult]) -> dict[str, li
 
 
 def _blocks(audit: Audit, detail: Detail) -> Iterator[Block]:
-    yield Paragraph(_advice([audit]), is_lead=True)
+    yield what_to_do(_advice([audit])) if detail.is_page else Paragraph(_advice([audit]), is_lead=True)
     for severity in reversed(FindingSeverity):
         found = [one for one in audit.of(Answer.FIRES) if one.rule.severity is severity]
         if found:
@@ -222,14 +244,15 @@ def evidence_text(evidence: Evidence) -> str:
 # For programs
 
 
-def _audit_out(audit: Audit) -> AuditOut:
+def _audit_out(audit: Audit, tool_version: str) -> AuditOut:
     return AuditOut(
-        tool_version=__version__,
+        tool_version=tool_version,
         created=audit.created,
         decision=audit.decision,
         exit_code=audit.exit_code,
         version=None if audit.version is None else str(audit.version),
         deployment=audit.deployment,
+        log=audit.log,
         rules=AnswerCounts(**{answer.value: len(audit.of(answer)) for answer in Answer}),
         audit=[rule_out(one, blocks=one.rule.id in audit.blocking) for one in audit.results],
         waivers=list(audit.waivers),
@@ -254,8 +277,33 @@ def rule_out(one: RuleResult, *, blocks: bool) -> AuditRuleOut:
         needs=list(outcome.needs),
         effect=rule.why,
         remedy=one.remedy,
+        general_remedy=None if one.remedy == rule.remedy else rule.remedy,
         cost=rule.cost or None,
         url=rule.url,
+    )
+
+
+def _audit(document: AuditOut) -> Audit:
+    """What `_audit_out` was made of, for a report: its rules have answered and cannot be asked again."""
+    return Audit(
+        version=None if document.version is None else Version.parse(document.version),
+        deployment=document.deployment,
+        log=document.log,
+        created=document.created.astimezone(UTC),
+        decision=document.decision,
+        exit_code=document.exit_code,
+        results=tuple(map(_rule_result, document.audit)),
+        blocking=frozenset(one.id for one in document.audit if one.blocks),
+        waivers=tuple(document.waivers),
+    )
+
+
+def _rule_result(one: AuditRuleOut) -> RuleResult:
+    evidence = tuple(Evidence(each.source, each.text, each.line) for each in one.evidence)
+    outcome = RuleOutcome(one.answer, one.why, evidence, tuple(one.needs), remedy=one.remedy)
+    remedy = one.remedy if one.general_remedy is None else one.general_remedy
+    return RuleResult(
+        Rule(one.id, one.title, one.severity, one.effect, remedy, one.cost or "", one.url, lambda _: outcome), outcome
     )
 
 
@@ -293,11 +341,11 @@ def _finding(audit: Audit, one: RuleResult) -> Finding:
     rule, level = one.rule, _level(audit, one)
     waiver = audit.waiver_of(rule)
     line = next((each.line for each in one.outcome.evidence if each.line is not None), None)
-    location = None
     if line is not None and audit.log is not None:
-        location = Location.parse(f"{audit.log}:{line}")
-    elif audit.deployment is not None:
-        location = Location.parse(audit.deployment.where)
+        location: Location | None = Location.parse(f"{audit.log}:{line}")
+    else:
+        arguments = (each.text for each in one.outcome.evidence if each.source == "argument")
+        location = place_in_deployment(audit.deployment, *arguments)
     return Finding(
         FindingRule(rule.id, rule.title, level, f"{rule.why} {rule.remedy}", rule.url, ("audit", rule.severity.value)),
         level,
@@ -306,6 +354,6 @@ def _finding(audit: Audit, one: RuleResult) -> Finding:
         details=(*(evidence_text(each) for each in one.outcome.evidence), f"do: {one.remedy}"),
         subject="" if audit.deployment is None else audit.deployment.name,
         location=location,
-        fingerprint=(rule.id, "" if audit.deployment is None else audit.deployment.name),
+        fingerprint=(rule.id, *deployment_key(audit.deployment)),
         suppression=None if waiver is None else Suppression(waiver.owner, waiver.until, waiver.reason),
     )

@@ -2,15 +2,27 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange, ConfigChangeKind, package_rank
 from regress_gate.gate.launch_line import LaunchTest
 from regress_gate.model.deployment import Deployment
+from regress_gate.model.result import DeploymentOut
 from regress_gate.model.version import Version
 from regress_gate.report.document import Block, Detail, Document, Pair, Pairs, Paragraph, Section, Style, Styled, View
-from regress_gate.report.findings import Case, Finding, Findings, Level, Outcome, Rule, worst_first
-from regress_gate.report.views.wording import setting
+from regress_gate.report.findings import (
+    Case,
+    Finding,
+    Findings,
+    Level,
+    Outcome,
+    Rule,
+    deployment_key,
+    place_in_deployment,
+    worst_first,
+)
+from regress_gate.report.views.wording import setting, what_to_do
 from regress_gate.text import plural
 from regress_gate.vllm.release_tables import ReadRelease
 
@@ -33,15 +45,42 @@ class ConfigChangesView(View):
     deployment: Deployment
     launch: LaunchTest
     changes: Sequence[ConfigChange]
+    server: DeploymentOut | None = None
+    """The server of the deployment file; None without one."""
 
     def document(self, detail: Detail) -> Document:
-        blocks: list[Block] = []
-        if verdict := self._verdict():
+        verdict, moves = self._verdict(), f"vLLM {self.baseline} → {self.candidate}"
+        sections = change_sections(self.changes, everything=detail.verbose or detail.is_full, is_full=detail.is_full)
+        content: list[Block] = list(sections) or [Paragraph("nothing has changed")]
+        if detail.is_page:
+            style = (
+                Style.BAD if self.launch.problems else Style.GOOD if verdict and not self._affecting else Style.WARNING
+            )
+            headline = verdict or self._counted()
+            title = Styled(headline[:1].upper() + headline[1:], style if verdict else Style.PLAIN)
+            lead = what_to_do(self._advice())
+            return Document(title, (lead, *content), subtitle=moves, name="Changed settings")
+        if verdict:
             style = Style.BAD if self.launch.problems else Style.STRONG
-            blocks.append(Paragraph(Styled(verdict, style), is_lead=True))
-        sections = change_sections(self.changes, everything=detail.verbose or detail.is_full, is_folding=detail.is_full)
-        blocks += sections or [Paragraph("nothing has changed")]
-        return Document(f"vLLM {self.baseline} → {self.candidate}", tuple(blocks), name="Changed settings")
+            content.insert(0, Paragraph(Styled(verdict, style), is_lead=True))
+        return Document(moves, tuple(content), name="Changed settings")
+
+    @property
+    def _affecting(self) -> list[ConfigChange]:
+        return [one for one in self.changes if one.matters is ChangeRelevance.AFFECTS]
+
+    def _counted(self) -> str:
+        return f"{plural(len(self.changes), 'change')} between {self.baseline} and {self.candidate}"
+
+    def _advice(self) -> str:
+        if self.launch.problems:
+            return f"Change the launch line before you move: {self.launch.problems[0].text}."
+        if affecting := len(self._affecting):
+            what = "change that may concern" if affecting == 1 else f"{affecting} changes that may concern"
+            return f"Read the {what} this deployment before you move."
+        if self._verdict() is None:
+            return "Give your launch line (--serve-command or --deployment), so that it is tried and read beside this."
+        return "Nothing is to be done."
 
     def _verdict(self) -> str | None:
         if any(not problem.ignored for problem in self.launch.problems):
@@ -57,6 +96,7 @@ class ConfigChangesView(View):
             "baseline": {"version": str(self.baseline)},
             "candidate": {"version": str(self.candidate)},
             "deployment": self.deployment.model_dump(mode="json"),
+            "server": None if self.server is None else self.server.model_dump(mode="json"),
             "starts": all(problem.ignored for problem in self.launch.problems),
             "problems": [problem.text for problem in self.launch.problems],
             "untested": self.launch.untested or None,
@@ -65,11 +105,10 @@ class ConfigChangesView(View):
 
     def findings(self) -> Findings:
         verdict = self._verdict()
-        counted = plural(len(self.changes), "change")
         return Findings(
             name=f"diff-config: vLLM {self.baseline} → {self.candidate}",
-            headline=verdict or f"{counted} between {self.baseline} and {self.candidate}",
-            advice=counted,
+            headline=verdict or self._counted(),
+            advice=self._advice(),
             level=Level.ERROR if self.launch.problems else Level.NOTE,
             cases=tuple(_cases(self, verdict)),
             findings=worst_first(_findings(self)),
@@ -117,7 +156,14 @@ def _cases(view: ConfigChangesView, verdict: str | None) -> Iterator[Case]:
 
 def _findings(view: ConfigChangesView) -> Iterator[Finding]:
     for text in _extra_problems(view):
-        yield Finding(_LAUNCH_RULE, Level.ERROR, _LAUNCH_RULE.title, text, fingerprint=(_LAUNCH_RULE.id, text))
+        yield Finding(
+            _LAUNCH_RULE,
+            Level.ERROR,
+            _LAUNCH_RULE.title,
+            text,
+            location=place_in_deployment(view.server, text),
+            fingerprint=(_LAUNCH_RULE.id, text, *deployment_key(view.server)),
+        )
     for change in _mattering(view):
         is_failure = change.matters is ChangeRelevance.BLOCKS
         title = change.kind.value.replace("_", " ").capitalize()
@@ -129,7 +175,8 @@ def _findings(view: ConfigChangesView) -> Iterator[Finding]:
             f"{title}: {change.name}",
             _change_text(change),
             subject=change.name,
-            fingerprint=(rule.id, change.name),
+            location=place_in_deployment(view.server, change.name),
+            fingerprint=(rule.id, change.name, *deployment_key(view.server)),
         )
 
 
@@ -146,16 +193,18 @@ def read_release_text(release: ReadRelease) -> str:
 
 
 def change_sections(
-    changes: Sequence[ConfigChange], *, everything: bool = False, is_folding: bool = False
+    changes: Sequence[ConfigChange], *, everything: bool = False, is_full: bool = False
 ) -> list[Section]:
     """The changes in the order of a report; without `everything`, new and hardly relevant ones are only counted.
 
-    `is_folding`: those are folded.
+    `is_full`: those are folded, and no text is cut.
     """
 
     def pick(*kinds: ConfigChangeKind, matters: ChangeRelevance | None = None) -> list[ConfigChange]:
         return [one for one in changes if one.kind in kinds and matters in (None, one.matters)]
 
+    move, gone, value = (partial(text, longest=None) if is_full else text for text in (_move, _gone, _value))
+    longest = None if is_full else _LONGEST_VALUE
     kinds = ConfigChangeKind
     blocking = [one for one in changes if one.matters is ChangeRelevance.BLOCKS]
     defaults = pick(*_DEFAULTS, matters=ChangeRelevance.AFFECTS)
@@ -177,21 +226,26 @@ def change_sections(
         _section("Your variables that no longer have an effect", ignored, _why),
         _section("Taken by neither version", pick(kinds.LAUNCH_REFUSED, matters=ChangeRelevance.INFORMS), _why),
         _section("Yours, and no longer what they were", yours, _why),
-        _section("Resolved otherwise from the same arguments", pick(kinds.RESOLVED_CHANGED), _move),
-        _section("Changed defaults of what you have not set", defaults, _move),
-        _section("Changed defaults of what you set", set_by_user, _move),
-        _section("Removed, renamed and deprecated arguments", rest(*_GONE), _gone),
-        _section("Changed choices and values", rest(kinds.CHOICES_CHANGED, kinds.VALUE_CHANGED), _value),
+        _section("Resolved otherwise from the same arguments", pick(kinds.RESOLVED_CHANGED), move),
+        _section("Changed defaults of what you have not set", defaults, move),
+        _section("Changed defaults of what you set", set_by_user, move),
+        _section("Removed, renamed and deprecated arguments", rest(*_GONE), gone),
+        _section("Changed choices and values", rest(kinds.CHOICES_CHANGED, kinds.VALUE_CHANGED), value),
     ]
     minor = [
-        _section("Changed defaults of what is off or without effect", idle if everything else [], _move, len(idle)),
-        _section("Removed variables", removed_variables, lambda one: f"was {_short(one.before)}")
+        _section("Changed defaults of what is off or without effect", idle if everything else [], move, len(idle)),
+        _section("Removed variables", removed_variables, lambda one: f"was {_short(one.before, longest)}")
         if everything
         else _names("Removed variables", removed_variables),
-        _section("Dependencies", weighty, _move, len(dependencies)),
-        _section("New arguments and variables", added if everything else [], lambda one: _short(one.after), len(added)),
+        _section("Dependencies", weighty, move, len(dependencies)),
+        _section(
+            "New arguments and variables",
+            added if everything else [],
+            lambda one: _short(one.after, longest),
+            len(added),
+        ),
     ]
-    minor = [replace(section, is_folded=is_folding) if section else None for section in minor]
+    minor = [replace(section, is_folded=is_full) if section else None for section in minor]
     return [section for section in (*sections, *minor) if section is not None]
 
 
@@ -213,15 +267,16 @@ def _names(title: str, changes: Sequence[ConfigChange]) -> Section | None:
     return Section(f"{title} ({len(changes)})", (Paragraph(names),)) if changes else None
 
 
-def _short(value: Any, longest: int = _LONGEST_VALUE) -> str:
+def _short(value: Any, longest: int | None = _LONGEST_VALUE) -> str:
+    """Cut beyond that many characters; None: in full."""
     text = setting(value)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
 
 
-def _move(change: ConfigChange) -> str:
+def _move(change: ConfigChange, longest: int | None = _LONGEST_VALUE) -> str:
     if change.kind is ConfigChangeKind.DEPENDENCY_CHANGED:
         return f"{change.before or 'not there'} → {change.after or 'not there'}"
-    return f"{_short(change.before)} → {_short(change.after)}"
+    return f"{_short(change.before, longest)} → {_short(change.after, longest)}"
 
 
 def _why(change: ConfigChange) -> str:
@@ -234,15 +289,15 @@ def _blocked(change: ConfigChange) -> str:
     return "this argument was removed" if change.kind is ConfigChangeKind.FLAG_REMOVED else _why(change)
 
 
-def _gone(change: ConfigChange) -> str:
+def _gone(change: ConfigChange, longest: int | None = _LONGEST_REASON) -> str:
     if change.kind is ConfigChangeKind.FLAG_RENAMED:
         return f"now {change.after}"
     if change.kind is ConfigChangeKind.FLAG_DEPRECATED:
-        return f"deprecated: {_short(change.why, _LONGEST_REASON)}"
-    return "removed" + (f": {_short(change.why, _LONGEST_REASON)}" if change.why else "")
+        return f"deprecated: {_short(change.why, longest)}"
+    return "removed" + (f": {_short(change.why, longest)}" if change.why else "")
 
 
-def _value(change: ConfigChange) -> str:
+def _value(change: ConfigChange, longest: int | None = _LONGEST_VALUE) -> str:
     if change.kind is ConfigChangeKind.VALUE_CHANGED:
-        return f"values taken: {_move(change)}"
-    return change.why or f"now one of {_short(', '.join(change.after))}"
+        return f"values taken: {_move(change, longest)}"
+    return change.why or f"now one of {_short(', '.join(change.after), longest)}"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from regress_gate import __version__
 from regress_gate.gate.table_changes import MIN_POINTS, DetectedChanges, DetectionReport, is_worse
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.report.document import (
@@ -23,6 +24,8 @@ from regress_gate.report.document import (
     Row,
     RowGroup,
     Section,
+    Style,
+    Styled,
     Table,
     View,
 )
@@ -46,6 +49,7 @@ from regress_gate.report.views.history_words import (
     hidden_improvements_text,
     probability_text,
 )
+from regress_gate.report.views.wording import what_to_do
 from regress_gate.stats.changepoints import ChangePoint
 from regress_gate.text import clip, plural
 
@@ -58,6 +62,8 @@ _LONGEST = 40
 @dataclass(frozen=True, slots=True)
 class DetectionView(View):
     detection: DetectionReport
+    tool_version: str = __version__
+    """Of the regress-gate that searched."""
 
     @property
     def figure_titles(self) -> Mapping[str, str]:
@@ -76,7 +82,14 @@ class DetectionView(View):
                 blocks.append(Section(title, tuple(content)))
             else:
                 blocks += content
-        return Document(_head(report), (*blocks, *map(Paragraph, _summary(report))), name="Change points")
+        if not detail.is_page:
+            return Document(_head(report), (*blocks, *map(Paragraph, _summary(report))), name="Change points")
+        title, *rest = _summary(report)
+        title = title.partition(";")[0]
+        lead = what_to_do(_advice(report))
+        notes = map(Paragraph, [*(["The ranges in brackets are 95% intervals."] if changed else []), *rest])
+        headline = Styled(title[:1].upper() + title[1:], _style(report))
+        return Document(headline, (lead, *blocks, *notes), subtitle=_head(report), name="Change points")
 
     def data(self) -> dict[str, Any]:
         """`change_points`: of all series, in their order, each with `group` if there are groups.
@@ -84,15 +97,18 @@ class DetectionView(View):
         `index` counts the points of its series from 0 and is the first after the change; `interval` is the 95 %
         interval of the index; `time` is that point's, null without a time column. `change` is a share of the level
         before if `relative`, else a difference; positive for larger values; null for `variance`. `worse` is null if no
-        direction was given. `series` describes what was searched.
+        direction was given. `series` describes what was searched, with its `times` and `values`.
         """
         report = self.detection
         return {
             "schema_version": "1",
+            "tool_version": self.tool_version,
+            "source": report.source,
             "value": report.layout.value,
             "time": report.layout.time,
             "groups": list(report.layout.groups),
             "direction": report.asked.direction,
+            "improvements": report.asked.improvements,
             "change_points": [_change_data(report, one, change) for one in report.series for change in one.changes],
             "series": [
                 {
@@ -102,6 +118,8 @@ class DetectionView(View):
                     "replicates": one.series.replicates,
                     "too_short": one.is_too_short,
                     "improvements_not_told": one.improvements,
+                    "times": None if one.series.times is None else list(one.series.times),
+                    "values": [None if np.isnan(value) else value for value in one.series.values.tolist()],
                 }
                 for one in report.series
             ],
@@ -113,12 +131,37 @@ class DetectionView(View):
         return Findings(
             name=f"detect: {report.source}",
             headline=_summary(report)[0],
-            advice=_head(report),
+            advice=_advice(report),
             level=worst_level(one.level for one in found),
             cases=tuple(_case(report, one) for one in report.series),
             findings=found,
             category="detect",
+            tool_version=self.tool_version,
         )
+
+
+def _to_look_at(report: DetectionReport) -> list[tuple[DetectedChanges, ChangePoint]]:
+    """The changes that are not for the better, the most probable first."""
+    direction = report.asked.direction
+    found = [
+        (one, change) for one in report.series for change in one.changes if is_worse(change, direction) is not False
+    ]
+    return sorted(found, key=lambda pair: -pair[1].probability)
+
+
+def _style(report: DetectionReport) -> Style:
+    if _to_look_at(report):
+        return Style.WARNING
+    return Style.PLAIN if all(one.is_too_short for one in report.series) else Style.GOOD
+
+
+def _advice(report: DetectionReport) -> str:
+    if not (found := _to_look_at(report)):
+        short = all(one.is_too_short for one in report.series)
+        return f"Give at least {MIN_POINTS} values of a series." if short else "Nothing is to be done."
+    one, change = found[0]
+    text = f"Look at {_series_name(report, one)} first: {change_point_text(one, change, report.asked.direction)}."
+    return text if report.asked.direction else f"{text} --direction says which changes are for the worse."
 
 
 _CHANGE_RULE = Rule(
@@ -235,7 +278,9 @@ def _panel(report: DetectionReport, one: DetectedChanges) -> TimelinePanel:
     direction = report.asked.direction
     return TimelinePanel(
         title=_series_name(report, one),
-        unit="" if direction is None else DIRECTION_TEXT[direction],
+        unit=", ".join(
+            [clip(report.layout.value, _LONGEST), *([] if direction is None else [DIRECTION_TEXT[direction]])]
+        ),
         values=tuple(one.series.values.tolist()),
         labels=tuple(point_name(one, index) for index in range(len(one.series.values))),
         changes=tuple(

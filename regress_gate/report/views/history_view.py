@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from regress_gate import __version__
 from regress_gate.gate.history import HistoryLine, HistorySeries, first_run_time
 from regress_gate.gate.history_changes import ChangeMethod, HistoryChange, HistoryChanges
 from regress_gate.gate.sides import ComparisonSide
@@ -27,6 +28,8 @@ from regress_gate.report.document import (
     Row,
     Section,
     Sparkline,
+    Style,
+    Styled,
     Table,
     View,
 )
@@ -52,6 +55,7 @@ from regress_gate.report.views.history_words import (
     line_title,
     value_text,
 )
+from regress_gate.report.views.wording import what_to_do
 from regress_gate.text import plural
 
 MAX_DETAILED_SERIES = 3
@@ -71,6 +75,8 @@ class HistoryView(View):
     suite: str
     testbed: str
     lines: Sequence[LineView]
+    tool_version: str = __version__
+    """Of the regress-gate that searched."""
 
     @property
     def figure_titles(self) -> Mapping[str, str]:
@@ -84,19 +90,53 @@ class HistoryView(View):
             if view.changes is not None:
                 title = "Changes [95% interval]" if view.changes.found else "Changes"
                 blocks.append(Section(title, tuple(_changes(view))))
-        return Document(f"{self.suite} on {self.testbed}", tuple(blocks), name="History")
+        place = f"{self.suite} on {self.testbed}"
+        if not detail.is_page:
+            return Document(place, tuple(blocks), name="History")
+        headline = Styled(_sentence(self._headline()), self._style())
+        return Document(headline, (what_to_do(self._advice()), *blocks), subtitle=place, name="History")
+
+    @property
+    def _searched(self) -> bool:
+        return any(view.changes is not None and view.changes.series for view in self.lines)
+
+    def _worse(self) -> list[tuple[LineView, HistoryChange]]:
+        """The largest first; those of scatter, which have no size, last."""
+        found = [(view, change) for view in self.lines for change in view.reported if change.is_worse is not False]
+        return sorted(found, key=lambda one: -abs(one[1].loss or 0.0))
+
+    def _headline(self) -> str:
+        if all(view.changes is None for view in self.lines):
+            return "not searched for changes"
+        if not self._searched:
+            return "nothing to compare"
+        worse = len(self._worse())
+        return f"{plural(worse, 'change')} for the worse" if worse else "no change for the worse"
+
+    def _style(self) -> Style:
+        return Style.PLAIN if not self._searched else Style.WARNING if self._worse() else Style.GOOD
+
+    def _advice(self) -> str:
+        if all(view.changes is None for view in self.lines):
+            return "Give --detect to search these series for changes."
+        if not self._searched:
+            return "Measure a second version: changes need two with comparable runs."
+        if not (worse := self._worse()):
+            return "Nothing is to be done."
+        view, change = worse[0]
+        return f"Look at {change.name} first: {line_change_text(view.line, change)}."
 
     def findings(self) -> Findings:
         found = worst_first(_finding(self, view, change) for view in self.lines for change in view.reported)
-        worse = sum(one.level is Level.WARNING for one in found)
         return Findings(
             name=f"history: {self.suite} on {self.testbed}",
-            headline=f"{plural(worse, 'change')} for the worse" if worse else "no change for the worse",
-            advice=f"{plural(len(self.lines), 'line')} of versions of {self.suite} on {self.testbed}",
+            headline=self._headline(),
+            advice=self._advice(),
             level=worst_level(one.level for one in found),
             cases=tuple(_case(view, series) for view in self.lines for series in view.line.series),
             findings=found,
             category="history",
+            tool_version=self.tool_version,
         )
 
     def data(self) -> dict[str, Any]:
@@ -105,14 +145,23 @@ class HistoryView(View):
         versions were compared: then a change is reported at the error rate of the family, or not at all."""
         return {
             "schema_version": "1",
+            "tool_version": self.tool_version,
             "suite": self.suite,
             "testbed": self.testbed,
             "lines": [_line_data(view) for view in self.lines],
-            "change_points": [change_data(view.line, change) for view in self.lines for change in view.reported],
+            "change_points": [
+                {**change_data(view.line, change), "line": number}
+                for number, view in enumerate(self.lines)
+                for change in view.reported
+            ],
         }
 
 
 # For people
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _versions(line: HistoryLine, *, is_page: bool) -> list[Block]:
@@ -294,8 +343,10 @@ def _line_data(view: LineView) -> dict[str, Any]:
                 "void_runs": len(side.void),
                 "failed_runs": len(side.failed),
                 "first": None if (time := first_run_time(side)) is None else time.isoformat(),
+                "released": None if day is None else day.isoformat(),
+                "void_reason": side.void[0].reason if side.void else None,
             }
-            for side in line.sides
+            for side, day in zip(line.sides, view.released or [None] * len(line.sides), strict=True)
         ],
         "series": [
             {
@@ -305,11 +356,16 @@ def _line_data(view: LineView) -> dict[str, Any]:
                 "direction": series.metric.direction,
                 "points": [
                     {"version": str(version), "value": series.value(place), "runs": int(series.counts[place]),
-                     "cv": series.spread(place)}
-                    for place, version in enumerate(line.versions)
+                     "cv": series.spread(place), "values": list(values)}
+                    for place, (version, values) in enumerate(zip(line.versions, series.per_version, strict=True))
                 ],
             }
             for series in line.series
+        ],
+        "issues": [
+            {"version": str(line.versions[event.at]), "index": event.at, "id": event.id, "summary": event.summary,
+             "begins": event.begins, "metrics": list(event.metrics)}
+            for event in view.issues
         ],
         "looked_at": looked_at,
     }  # fmt: skip

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 
 from regress_gate.gate.history import HistoryLine, HistoryOrder, HistorySeries
 from regress_gate.gate.history_changes import HistoryChange, HistoryChanges
 from regress_gate.model.metric import Direction
+from regress_gate.model.version import Channel
 from regress_gate.report.views import units
 from regress_gate.text import plural
 
@@ -43,6 +45,8 @@ class LineView:
     """Changes for the better that are left out."""
     issues: Sequence[IssueEvent] = ()
     """Known issues of this deployment that begin or end between two of the versions; those that claim a loss."""
+    released: Sequence[date | None] = ()
+    """Of each version the day on which it was released; None for a build that is no release. Empty: not looked up."""
 
     @property
     def reported(self) -> Sequence[HistoryChange]:
@@ -59,6 +63,33 @@ def line_change_text(line: HistoryLine, change: HistoryChange) -> str:
     between = f"from {after} to {by}" if change.kind == "ramp" else f"between {after} and {by}"
     sure = "" if change.probability is None else f"; probability {probability_text(change.probability)}"
     return f"{change_kind_text(change.kind)}{size}, at {line.versions[change.at]}, {between}{sure}"
+
+
+def day_texts(view: LineView) -> tuple[str, ...]:
+    """Of each version the day of its release; of other builds that of their first run; empty where no day is known."""
+    times = view.line.first_runs
+    days: list[date | None] = [None if time is None else time.date() for time in times]
+    for place, day in enumerate(view.released):
+        if _is_release(view, place):
+            days[place] = day
+    return tuple("" if day is None else day.isoformat() for day in days) if any(days) else ()
+
+
+def days_note(views: Sequence[LineView]) -> str:
+    """What the days in a picture of these lines are."""
+    kinds = {
+        bool(view.released) and _is_release(view, place)
+        for view in views
+        for place, day in enumerate(day_texts(view))
+        if day
+    }
+    if kinds == {True, False}:
+        return "with the day of a release, and of other builds that of their first run"
+    return "" if not kinds else "with the day of their release" if True in kinds else "with the day of their first run"
+
+
+def _is_release(view: LineView, place: int) -> bool:
+    return view.line.versions[place].channel is Channel.RELEASE
 
 
 def change_kind_text(kind: str) -> str:

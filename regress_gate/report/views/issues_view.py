@@ -171,7 +171,9 @@ def issues_section(result: Result, detail: Detail) -> Section:
     loud = [[group for group in part if not (is_folding and group.is_quiet)] for part in parts]
     quiet = [group for part in parts for group in part if is_folding and group.is_quiet and detail.quiet_issues]
     if detail.is_full and chosen.rest:
-        quiet.append(IssueGroup("More that may apply", [], chosen.rest[: detail.issues], is_quiet=True))
+        shown = chosen.rest[: detail.issues]
+        title = "More that may apply" + (f", of {len(chosen.rest)}" if len(shown) < len(chosen.rest) else "")
+        quiet.append(IssueGroup(title, [], shown, is_quiet=True))
     for group in (*chain.from_iterable(_limited(part, detail.issues) for part in loud), *quiet):
         is_folded = group.is_quiet and is_folding
         entries = [issue_entry(one) for one in group.full]
@@ -229,7 +231,8 @@ def _limited(groups: Sequence[IssueGroup], limit: int) -> Iterator[IssueGroup]:
 
 def left_out(result: Result, detail: Detail) -> list[tuple[int, str, str]]:
     """What a page with these limits does not show: number, singular, plural."""
-    chosen = select_issues(result, verbose=detail.verbose)
+    chosen = select_issues(result, verbose=detail.verbose, is_full=detail.is_full)
+    rest = len(chosen.rest) if detail.is_full else 0  # elsewhere `more` counts them
     loud = sum(len(group) for group in chosen.groups if not group.is_quiet)
     folded = [group for group in (*chosen.groups, *chosen.minor) if group.is_quiet]
     quiet = 0 if detail.quiet_issues else sum(map(len, folded))
@@ -239,6 +242,7 @@ def left_out(result: Result, detail: Detail) -> list[tuple[int, str, str]]:
         (loud - detail.issues, "known issue", "known issues"),
         (undecided - detail.issues, "known issue that needs more facts", "known issues that need more facts"),
         (minor - detail.issues, "known issue of low severity", "known issues of low severity"),
+        (rest - detail.issues, "known issue that may apply", "known issues that may apply"),
         (quiet, "carried or resolved issue", "carried or resolved issues"),
     ]
 

@@ -20,6 +20,8 @@ from regress_gate.report.document import (
     Pairs,
     Paragraph,
     Row,
+    Style,
+    Styled,
     Table,
     View,
 )
@@ -27,6 +29,7 @@ from regress_gate.report.findings import Case, Finding, Findings, Level, Outcome
 from regress_gate.report.plots import NoisePlot, NoiseRow
 from regress_gate.report.render.output_formats import NOISE_FIGURES
 from regress_gate.report.views.suite_view import trace_text, traces_data
+from regress_gate.report.views.wording import what_to_do
 from regress_gate.stats.design import FIRST_ANALYSIS
 from regress_gate.text import duration_text, plural
 
@@ -37,7 +40,7 @@ _PLAN_LEGEND = (
     Pair("FINDS", "the smallest loss that is called a regression, four times in five"),
     Pair(
         "SHOWS",
-        "the smallest margin that an unchanged version is shown to keep, four times in five; `~` if that is more than "
+        'the smallest margin that an unchanged version is shown to keep, four times in five; "~" if that is more than '
         "the MARGIN: the series will probably stay undecided",
     ),
 )
@@ -165,13 +168,13 @@ _CALIBRATION_LEGEND = (
     Pair("SPREAD", "between server starts, relative (of fractions for failures and answers)"),
     Pair(
         "n=5",
-        "the smallest loss that is called a regression with five runs a side, four times in five; `none` if no loss is "
+        'the smallest loss that is called a regression with five runs a side, four times in five; "none" if no loss is '
         "large enough",
     ),
     Pair("SECOND", "effect of being started second in a block"),
     Pair(
         "A BLOCK",
-        "drift from block to block; both are positive for larger values, which need not be worse; `*`: shown to be "
+        'drift from block to block; both are positive for larger values, which need not be worse; "*": shown to be '
         "there, over all series together",
     ),
 )
@@ -189,19 +192,47 @@ class CalibrationView(View):
 
     def document(self, detail: Detail) -> Document:
         data = self.calibration
-        title = f"{data['version']} against itself {_DECISIONS[data['decision']]}: {'; '.join(data['reasons'])}"
+        headline = f"{data['version']} against itself {_DECISIONS[data['decision']]}"
+        reasons = "; ".join(data["reasons"])
         parts = [f"{data['runs']} runs count"]
         parts += [f"{len(data['void_runs'])} void ({data['void_runs'][0]})"] if data["void_runs"] else []
         parts += [f"{data['failed_runs']} failed"] if data["failed_runs"] else []
         parts += [] if data["minutes_a_block"] is None else [f"{data['minutes_a_block']:.1f} minutes a block"]
-        blocks: list[Block] = [Paragraph(f"{data['suite']} on {data['testbed']}: {', '.join(parts)}")]
+        place, counts = f"{data['suite']} on {data['testbed']}", ", ".join(parts)
+        blocks: list[Block] = [Paragraph(f"{place}: {counts}")]
+        if detail.is_page:
+            blocks = [what_to_do(self._advice()), Paragraph(f"{reasons}. {counts}.")]
         if detail.figures:
             blocks.append(_noise_figure(data["series"]))
         if data["series"]:
             blocks += [_calibration_table(data["series"]), Pairs(_CALIBRATION_LEGEND)]
         else:
             blocks.append(Paragraph("No series has two runs that count, so the spread is unknown."))
-        return Document(title, tuple(blocks), name="Noise")
+        if not detail.is_page:
+            return Document(f"{headline}: {reasons}", tuple(blocks), name="Noise")
+        return Document(Styled(headline, self._style()), tuple(blocks), subtitle=place, name="Noise")
+
+    def _style(self) -> Style:
+        decision, noisy = self.calibration["decision"], self._noisy
+        return Style.BAD if decision == "fail" else Style.GOOD if decision == "pass" and not noisy else Style.WARNING
+
+    @property
+    def _noisy(self) -> int:
+        return sum(_stays_undecided(each) is not None for each in self.calibration["series"])
+
+    def _advice(self) -> str:
+        data = self.calibration
+        if data["failed_runs"] or data["runs"] < 2:
+            return "Find out why so few runs count, and calibrate again."
+        if data["decision"] == "fail":
+            return _CALIBRATION_RULE.text
+        if self._noisy:
+            return (
+                f"{self._noisy} of {len(data['series'])} series will probably stay undecided with five runs a side: "
+                "plan more runs, quieten the machine, or widen their margins."
+            )
+        enough = "Nothing is to be done: five runs a side decide every series."
+        return enough if data["decision"] == "pass" else "Calibrate with more runs: too few count for an answer."
 
     def data(self) -> Mapping[str, Any]:
         return self.calibration
@@ -213,7 +244,7 @@ class CalibrationView(View):
         return Findings(
             name=f"calibrate: {data['version']}, {data['suite']} on {data['testbed']}",
             headline=title,
-            advice="; ".join(data["reasons"]),
+            advice=self._advice(),
             level=Level.ERROR if data["failed_runs"] else levels[data["decision"]],
             cases=tuple(_calibration_cases(data, title)),
             findings=worst_first(_calibration_findings(data, title)),

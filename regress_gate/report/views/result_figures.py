@@ -42,6 +42,7 @@ from regress_gate.report.plots import (
 )
 from regress_gate.report.render.output_formats import COMPARISON_FIGURES
 from regress_gate.report.views import units
+from regress_gate.report.views.history_words import DIRECTION_TEXT
 from regress_gate.report.views.series_view import change_text, confidence_text, worst_first
 from regress_gate.text import plural
 
@@ -202,7 +203,7 @@ def _runs(result: Result, series: Sequence[SeriesResult]) -> list[Block]:
 
 def _run_panel(one: SeriesResult) -> RunPanel:
     factor, unit = units.axis_unit(one.run_values, one.unit, one.metric)
-    return RunPanel(one.name, unit, _scaled(one.run_values, factor))
+    return RunPanel(one.name, f"{unit}, {DIRECTION_TEXT[one.direction]}", _scaled(one.run_values, factor))
 
 
 def _scaled(values: Iterable[float | None], factor: float) -> tuple[float, ...]:
@@ -220,7 +221,7 @@ def _run_table(result: Result, shown: Sequence[SeriesResult]) -> Table:
         values = [_number(_scaled((one.run_values[place],), f)[0]) for one, (f, _) in zip(shown, factors, strict=True)]
         started = "" if run.started is None else run.started.isoformat(" ", "minutes")
         rows.append(Row((run.run, run.side, "" if run.block is None else str(run.block), started, run.state, *values)))
-    named = (Column(title) for title in ("run", "side", "block", "started", "state"))
+    named = (Column(title, is_short=title != "run") for title in ("run", "side", "block", "started", "state"))
     return Table.of((*named, *(Column(title, is_right=True) for title in titles)), tuple(rows))
 
 
@@ -241,27 +242,43 @@ def _distributions(result: Result) -> list[Block]:
         return []
     baseline, candidate = _sides(result)
     note = _left_out(min(len(scenarios), _MOST_SCENARIOS), len(scenarios), "scenarios")
+    has_interval = all(len(side.interval_low) == len(one.levels) for one in shown for side in _both(one))
+    band = "90% interval between server starts" if has_interval else "from the lowest run to the highest"
     return [
         Figure(
             name="distributions",
             title=COMPARISON_FIGURES["distributions"],
             description=(
                 f"{baseline} and {candidate}: percentiles of the requests of a run, as the mean over runs with a band "
-                f"from the lowest run to the highest. {note}"
+                f"{'of the ' if has_interval else ''}{band}. {note}"
             ).strip(),
-            plot=QuantilePlot(tuple(map(_quantile_panel, shown)), (baseline, candidate), note),
+            plot=QuantilePlot(
+                tuple(_quantile_panel(one, has_interval=has_interval) for one in shown),
+                (baseline, candidate),
+                band,
+                note,
+            ),
             table=_quantile_table(shown),
         )
     ]
 
 
-def _quantile_panel(one: DistributionOut) -> QuantilePanel:
+def _both(one: DistributionOut) -> tuple[QuantilesOut, QuantilesOut]:
+    return one.baseline, one.candidate
+
+
+def _quantile_panel(one: DistributionOut, *, has_interval: bool) -> QuantilePanel:
     factor, unit = units.axis_unit((*one.baseline.values, *one.candidate.values), "s", one.latency)
     lines = [
-        QuantileLine(*(_scaled(each, factor) for each in (side.values, side.lowest, side.highest)))
-        for side in (one.baseline, one.candidate)
+        QuantileLine(*(_scaled(each, factor) for each in (side.values, *_band(side, has_interval=has_interval))))
+        for side in _both(one)
     ]
     return QuantilePanel(f"{one.scenario} {one.latency}", unit, tuple(one.levels), *lines)
+
+
+def _band(side: QuantilesOut, *, has_interval: bool) -> tuple[list[float], list[float]]:
+    """Of results of earlier versions, and of single runs, the range of the runs."""
+    return (side.interval_low, side.interval_high) if has_interval else (side.lowest, side.highest)
 
 
 def _quantile_table(shown: Sequence[DistributionOut]) -> Table:

@@ -5,9 +5,7 @@ itself, so that no report without an answer reads as passed. A finding is what s
 """
 
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from regress_gate.errors import ExitCode
@@ -33,13 +31,14 @@ from regress_gate.report.findings import (
     Rule,
     Suppression,
     at_most,
+    deployment_key,
+    place_in_deployment,
     severity_level,
     worst_first,
 )
 from regress_gate.report.views import units, wording
 from regress_gate.report.views.issues_view import observation_text
 
-_FLAG = re.compile(r"--[A-Za-z][\w.-]*\w")
 DECISION_GROUP = "regress-gate"
 ISSUES_GROUP = "known issues"
 SERVERS_GROUP = "servers"
@@ -260,14 +259,7 @@ def _server_cases(result: Result) -> Iterator[Case]:
 
 
 def _findings(result: Result) -> Iterator[Finding]:
-    location, lines = None, dict[str, int]()
-    place: tuple[str, ...] = ()
-    if result.deployment is not None:
-        lines = result.deployment.lines
-        location = Location.parse(result.deployment.where)
-        place = (result.deployment.name, location.file if location else "")
-        if location is not None:
-            location = replace(location, line=lines.get("image", location.line))
+    location, place = place_in_deployment(result.deployment), deployment_key(result.deployment)
     issues = {issue.id: issue for issue in result.known_issues}
     series = {one.name: one for one in result.series}
     weight = list(ReasonCode)
@@ -277,8 +269,9 @@ def _findings(result: Result) -> Iterator[Finding]:
     ):
         if reason.issue in issues or reason.code in _PASSING:
             continue  # below, with all that is known of it
-        flag_place = _line_of_flag(reason, location, lines)
-        yield _reason_finding(result, reason, series.get(reason.series or ""), flag_place, place)
+        is_of_line = reason.code in (ReasonCode.LAUNCH_LINE, ReasonCode.FLAG_REMOVED)
+        where = place_in_deployment(result.deployment, reason.text) if is_of_line else location
+        yield _reason_finding(result, reason, series.get(reason.series or ""), where, place)
     named = {reason.series for reason in result.reasons}
     for one in sorted(result.series, key=lambda one: -_loss(one)):
         if one.verdict is Verdict.REGRESSION and one.name not in named:
@@ -287,14 +280,6 @@ def _findings(result: Result) -> Iterator[Finding]:
     for issue in sorted(reported_issues(result.known_issues), key=lambda one: (not one.blocks, -one.severity.rank)):
         if issue.applies in (Applies.YES, Applies.UNKNOWN) and issue.effect is not Effect.RESOLVED:
             yield _issue_finding(result, issue, by_issue.get(issue.id), location, place)
-
-
-def _line_of_flag(reason: Reason, location: Location | None, lines: Mapping[str, int]) -> Location | None:
-    """The line of the argument that a reason is about; where that is not known, of the image."""
-    if location is None or reason.code not in (ReasonCode.LAUNCH_LINE, ReasonCode.FLAG_REMOVED):
-        return location
-    line = next((lines[flag] for flag in _FLAG.findall(reason.text) if flag in lines), location.line)
-    return replace(location, line=line)
 
 
 def _loss(series: SeriesResult | None) -> float:

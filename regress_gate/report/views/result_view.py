@@ -319,7 +319,7 @@ def _answer(result: Result, detail: Detail) -> list[Block]:
     note = (Styled("Left out, too long for this place:", Style.STRONG), f" {left_out}. Other formats have everything.")
     return [
         *_policy(result),
-        Paragraph((Styled("What to do:", Style.STRONG), f" {result.advice}"), is_lead=True),
+        wording.what_to_do(result.advice),
         *_list(wording.reasons(result.reasons, verbose=detail.verbose)[: detail.reasons]),
         *_why(result, verbose=True),
         *_search(result),

@@ -8,6 +8,7 @@ from typing import Any
 from regress_gate.errors import ExitCode
 from regress_gate.model.issue import Applies, Effect, Status
 from regress_gate.model.result import CoverageOut, Decision, Move, PlanOut, Reason, ReasonCode, Result, ReviewDepth
+from regress_gate.report.document import Paragraph, Style, Styled
 from regress_gate.text import plural
 
 _COMPARE = {
@@ -191,3 +192,8 @@ def bisect_command(
     for flag, value in (("--suite", suite), ("--testbed", testbed), ("--variant", variant)):
         words += [flag, value] if value else []
     return shlex.join(words)
+
+
+def what_to_do(advice: str) -> Paragraph:
+    """The one sentence below the answer."""
+    return Paragraph((Styled("What to do:", Style.STRONG), f" {advice}"), is_lead=True)

@@ -43,9 +43,9 @@
           Object.assign({}, axis, { size: 70, label: data.unit, labelSize: 16, labelFont: "12px system-ui, sans-serif" }),
         ],
         series: [
-          { label: "version", value: (_, place) => place === null ? "" : name(place) },
+          { label: "version", value: (_, place) => place === null ? "\u2013" : name(place) },
           { label: data.name, stroke: colour("--drawn"), width: 1.5, spanGaps: true, points: { size: 5 },
-            value: (_, value) => value === null ? "" : value.toPrecision(4) + " " + data.unit },
+            value: (_, value) => value === null ? "\u2013" : value.toPrecision(4) + " " + data.unit },
         ],
         hooks: {
           setScale: [(self, key) => { if (key === "x") { tell(self.scales.x.min, self.scales.x.max); } }],
@@ -78,8 +78,11 @@
       low = from;
       high = to;
       const seen = data.places.filter((place) => place >= from && place <= to);
+      // Of a long series those are drawn that show its shape.
+      const all = Math.floor(to) - Math.ceil(from) + 1;
+      const points = all > seen.length ? seen.length + " of " + all + " points drawn" : seen.length + " points";
       const inside = data.changes.filter((change) => change.at >= from && change.at <= to).length;
-      said.textContent = seen.length ? name(seen[0]) + " to " + name(seen[seen.length - 1]) + ", " + seen.length + " points, " + inside + (inside === 1 ? " change" : " changes") : "no point";
+      said.textContent = seen.length ? name(seen[0]) + " to " + name(seen[seen.length - 1]) + ", " + points + ", " + inside + (inside === 1 ? " change" : " changes") : "no point";
     }
 
     function move(what) {
