@@ -202,10 +202,9 @@ class RunPlan:
     """GPUs that a run keeps, if the suite says so."""
     likely_end: ExpectedStop | None = None
     """For a plan with interim analyses, where `blocks` is the largest number; None if all blocks are made."""
+    capacities: tuple[CapacityPlan, ...] = ()
     hosts: int = 1
     """That make blocks at the same time."""
-
-    capacities: tuple[CapacityPlan, ...] = ()
 
     @property
     def stops_early(self) -> bool:
