@@ -118,7 +118,7 @@ def import_(
 
     What a file does not say (version, testbed, scenario, run) comes from these options, from --metadata keys in the
     file, from a conditions.json beside it, or from its path. Importing the same file twice adds nothing. Exits 2 if
-    any file was refused; what is good is stored all the same.
+    any file was refused, or all results are stored as those of another version; what is good is stored all the same.
     """
     settings = settings_from({**options, "suite": suite, "testbed": testbed})
     flags = IdentityFlags.parse(
@@ -140,6 +140,8 @@ def import_(
     _print_report(report, format_, quiet=quiet, verbose=verbose > 0)
     if report.refused:
         click.echo(report.refusal_text, err=True)
+        return ExitCode.USAGE
+    if report.is_all_copies:
         return ExitCode.USAGE
     if not report.intake.runs:
         raise InputError("no results were found", where=", ".join(paths[:3]), todo="name files that hold results")

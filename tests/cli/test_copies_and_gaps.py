@@ -127,6 +127,7 @@ class TestACopyIsNoMeasurement:
         for path in (gate.directory / "results-0.19.1-lab").glob("*.json"):
             write(gate.directory / "copies" / path.name, {**json.loads(path.read_text()), "label": "candidate"})
         done = gate("import", "copies", "--version", "0.20.0", *FLAGS, "--run-per-file")
+        assert done.code == 2
         assert "6 results stored already" in done.out
         assert "stay in run:1, run:2, run:3, run:4, run:5, run:6 of 0.19.1 on lab" in done.err
         assert "the same numbers a second time are a copy and no measurement; only if they were" in done.err

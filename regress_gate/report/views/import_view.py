@@ -79,6 +79,14 @@ class ImportView(View):
         of = f"of {plural(results, 'result')}"
         return plural(self.refused, f"{of} was refused", f"{of} were refused")
 
+    @property
+    def is_all_copies(self) -> bool:
+        """Whether all results are stored as those of another version: no measurement of the one that was named."""
+        added = self.added
+        if added is None or added.new or added.extended or not added.mismatches:
+            return False
+        return all(held.stored.version != held.requested.version for held in added.mismatches)
+
     def document(self, detail: Detail) -> Document:
         blocks: list[Block] = []
         refused = [report for report in self.intake.files if report.outcome == "refused"]
