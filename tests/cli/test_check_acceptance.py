@@ -143,6 +143,11 @@ ONE_H100 = ("--accelerator", "H100", "--engine-arg", "tensor_parallel_size=1")
 TWO_STAGES = ("--engine-arg", "pipeline_parallel_size=2")
 RAY = ("--accelerator", "H100", "--engine-arg", "distributed_executor_backend=ray")
 V2_LITE = ("--model", "deepseek-ai/DeepSeek-V2-Lite-Chat")
+V4_ON_MI300X = (
+    *("--accelerator", "MI300X", "--model", "deepseek-ai/DeepSeek-V4-Pro"),
+    *("--engine-arg", "tensor_parallel_size=8"),
+)
+EXPERTS = ("--accelerator", "H200", "--engine-arg", "enable_return_routed_experts=true")
 PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size=2")
 
 
@@ -232,6 +237,11 @@ PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size
         ("v0.28.0 v0.27.1", (*DENSE, "--engine-arg", "speculative_config.method=draft_model"), "VLLM-48341", "yes"),
         ("v0.21.0 v0.20.2", RAY, "REL-0210-1", "yes"),
         ("v0.32.0 v0.31.0", DENSE, "REL-0320-1", "yes"),
+        ("v0.28.0 v0.27.1", V4_ON_MI300X, "VLLM-53961", "yes"),
+        ("v0.28.0 v0.27.1", (*V4_ON_MI300X, "--engine-arg", "max_model_len=131072"), "VLLM-53961", "no"),
+        ("v0.31.0 v0.30.0", (*EXPERTS, "--engine-arg", "enable_prefix_caching=false"), "REL-0310-10", "yes"),
+        ("v0.31.0 v0.30.0", (*EXPERTS, "--engine-arg", "enable_prefix_caching=true"), "REL-0310-10", "no"),
+        ("v0.32.0 v0.31.0", ("--architecture", "PhiForCausalLM"), "REL-0320-10", "yes"),
         ("v0.8.5 v0.8.4", DENSE, "VLLM-17567", "yes"),
         ("v0.8.5.post1 v0.8.4", DENSE, "VLLM-17567", None),
         ("v0.15.0 v0.14.1", NEMOTRON_ON_L40S, "VLLM-34356", "yes"),
