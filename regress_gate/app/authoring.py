@@ -36,7 +36,7 @@ class LintReport:
     messages: Sequence[LintMessage]
     files: int
     unshown: Sequence[LintMessage] = ()
-    """Events of records that are shown neither by code nor by the history of a tag: worth a look, and not counted."""
+    """Events of records that are shown neither by code nor by a named commit: worth a look, and not counted."""
 
     @property
     def errors(self) -> int:

@@ -261,11 +261,13 @@ def show(id_: str, format_: str, directory: Path | None) -> None:
 
 @issues.command(epilog="Example: regress-gate issues lint known_issues/", context_settings=CONTEXT)
 @click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False, exists=True))
-@click.option("--events", is_flag=True, help="List the events that neither the code nor the history of a tag shows.")
+@click.option(
+    "--events", is_flag=True, help="List the events that no code shows and for which the record names no commit."
+)
 def lint(directory: Path | None, events: bool) -> int:
     """Check records: schema, ids, links, versions, evidence. Exits 2 when there is an error, 0 with warnings only.
 
-    Events that are shown neither by `code` (`issues verify --builds --write`) nor by the history of a tag are counted.
+    Events that are shown neither by `code` (`issues verify --builds --write`) nor by a named commit are counted.
     """
     from regress_gate.app.authoring import lint_issue_records  # with the linters, which `list` and `show` do not need
 
@@ -275,9 +277,7 @@ def lint(directory: Path | None, events: bool) -> int:
     counts = (plural(report.files, "record"), plural(report.errors, "error"), plural(report.warnings, "warning"))
     click.echo(", ".join(counts), err=True)
     if report.unshown and not events:
-        what = (
-            f"{plural(len(report.unshown), 'event is', 'events are')} shown neither by code nor by the history of a tag"
-        )
+        what = f"{plural(len(report.unshown), 'event is', 'events are')} shown neither by code nor by a named commit"
         click.echo(f"{what}: --events lists them", err=True)
     return ExitCode.USAGE if report.errors else ExitCode.PASS
 

@@ -110,6 +110,8 @@ class ReviewDepth(StrEnum):
     """The whole tracker."""
     SEARCH = "search"
     """What searches found."""
+    SOURCES = "sources"
+    """The published sources were compared and no thread was read. It covers nothing."""
 
 
 class CoverageOut(ResultModel):

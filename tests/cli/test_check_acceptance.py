@@ -139,8 +139,15 @@ H200_NVL = ("--accelerator", "H200 NVL", "--engine-arg", "tensor_parallel_size=2
 NEMOTRON_ON_L40S = ("--accelerator", "L40S", "--model", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-FP8")
 TWO_B200 = ("--accelerator", "2x B200", "--quantization", "nvfp4", "--engine-arg", "tensor_parallel_size=2")
 STRUCTURED = ("--accelerator", "H100", "--feature", "structured_output=true")
+ONE_H100 = ("--accelerator", "H100", "--engine-arg", "tensor_parallel_size=1")
+TWO_STAGES = ("--engine-arg", "pipeline_parallel_size=2")
 RAY = ("--accelerator", "H100", "--engine-arg", "distributed_executor_backend=ray")
 V2_LITE = ("--model", "deepseek-ai/DeepSeek-V2-Lite-Chat")
+V4_ON_MI300X = (
+    *("--accelerator", "MI300X", "--model", "deepseek-ai/DeepSeek-V4-Pro"),
+    *("--engine-arg", "tensor_parallel_size=8"),
+)
+EXPERTS = ("--accelerator", "H200", "--engine-arg", "enable_return_routed_experts=true")
 PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size=2")
 
 
@@ -187,7 +194,13 @@ PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size
         ("v0.24.0 v0.23.0", (*QWEN36, "--accelerator", "H100"), "VLLM-51663", "no"),
         ("v0.24.0 v0.23.0", (*QWEN36, "--accelerator", "RTX PRO 6000"), "VLLM-51663", "yes"),
         ("v0.9.1 v0.9.0", ("--accelerator", "H100"), "SPYRE-232", "no"),
+        ("v0.9.2 v0.9.1", ("--accelerator", "H100"), "VLLM-21027", None),
         ("v0.10.0 v0.9.1", ("--accelerator", "H100"), "VLLM-21027", None),
+        ("v0.19.0 v0.18.1", ("--accelerator", "H100", "--model", "openai/gpt-oss-120b"), "VLLM-38778", "yes"),
+        ("v0.19.0 v0.18.1", ("--accelerator", "RTX 5090", "--model", "openai/gpt-oss-120b"), "VLLM-38778", "no"),
+        ("v0.14.1 v0.11.2", (*ONE_H100, "--model", "openai/gpt-oss-120b"), "VLLM-33155", "yes"),
+        ("v0.33.0 v0.11.2", (*ONE_H100, "--model", "openai/gpt-oss-120b"), "VLLM-33155", None),
+        ("v0.26.0 v0.9.1", ("--accelerator", "Ascend 910B3", "--model", "Qwen/QwQ-32B"), "ASCEND-4167", None),
         ("v0.29.0 v0.28.0", ("--accelerator", "RTX 5090", "--quantization", "nvfp4"), "VLLM-55397", None),
         ("v0.12.0 v0.11.0", (*AITER, "--model", "Qwen/Qwen3-32B"), "VLLM-28598", None),
         ("v0.14.0 v0.13.0", (*AITER, "--model", "Qwen/Qwen3-Next-80B-A3B-Instruct"), "VLLM-32336", None),
@@ -212,6 +225,9 @@ PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size
         ("v0.9.0 v0.8.4", ("--accelerator", "H100", *V2_LITE), "VLLM-18561", "no"),
         ("v0.11.1 v0.11.0", (*RAY, "--engine-arg", "tensor_parallel_size=16"), "VLLM-28873", "yes"),
         ("v0.11.1 v0.11.0", (*RAY, "--engine-arg", "tensor_parallel_size=8"), "VLLM-28873", "no"),
+        ("v0.11.1 v0.11.0", (*RAY, *TWO_STAGES, "--engine-arg", "tensor_parallel_size=8"), "REL-0111-9", "yes"),
+        ("v0.11.1 v0.11.0", (*RAY, *TWO_STAGES, "--engine-arg", "tensor_parallel_size=4"), "REL-0111-9", "no"),
+        ("v0.11.1 v0.11.0", (*RAY, *TWO_STAGES, "--engine-arg", "tensor_parallel_size=16"), "REL-0111-9", "no"),
         ("v0.15.0 v0.14.1", ("--model", "baidu/ERNIE-4.5-VL-28B-A3B-PT"), "VLLM-35587", "yes"),
         ("v0.17.0 v0.14.1", ("--model", "baidu/ERNIE-4.5-VL-28B-A3B-PT"), "VLLM-35587", None),
         ("v0.22.0 v0.21.0", ("--accelerator", "RX 6800", "--quantization", "gptq"), "VLLM-45372", "yes"),
@@ -221,6 +237,11 @@ PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size
         ("v0.28.0 v0.27.1", (*DENSE, "--engine-arg", "speculative_config.method=draft_model"), "VLLM-48341", "yes"),
         ("v0.21.0 v0.20.2", RAY, "REL-0210-1", "yes"),
         ("v0.32.0 v0.31.0", DENSE, "REL-0320-1", "yes"),
+        ("v0.28.0 v0.27.1", V4_ON_MI300X, "VLLM-53961", "yes"),
+        ("v0.28.0 v0.27.1", (*V4_ON_MI300X, "--engine-arg", "max_model_len=131072"), "VLLM-53961", "no"),
+        ("v0.31.0 v0.30.0", (*EXPERTS, "--engine-arg", "enable_prefix_caching=false"), "REL-0310-10", "yes"),
+        ("v0.31.0 v0.30.0", (*EXPERTS, "--engine-arg", "enable_prefix_caching=true"), "REL-0310-10", "no"),
+        ("v0.32.0 v0.31.0", ("--architecture", "PhiForCausalLM"), "REL-0320-10", "yes"),
         ("v0.8.5 v0.8.4", DENSE, "VLLM-17567", "yes"),
         ("v0.8.5.post1 v0.8.4", DENSE, "VLLM-17567", None),
         ("v0.15.0 v0.14.1", NEMOTRON_ON_L40S, "VLLM-34356", "yes"),

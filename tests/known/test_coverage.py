@@ -33,7 +33,11 @@ SHIPPED = load_coverage(ROOT / "known_issues")
 RELEASES = {Pep440(f"0.{minor}.0"): date(2026, minor, 1) for minor in range(1, 9)}
 """0.1.0 to 0.8.0."""
 SOURCES = {"tracker": {"what": "All threads of the tracker.", "until": "2026-11-01"}}
-PROTOCOLS = {"sweep": "Every thread was read.", "search": "Threads were searched for."}
+PROTOCOLS = {
+    "sweep": "Every thread was read.",
+    "search": "Threads were searched for.",
+    "sources": "The sources were compared.",
+}
 
 
 def review(first: str, last: str, *platforms: str, **changes: Any) -> dict[str, Any]:
@@ -116,6 +120,19 @@ def test_a_platform_that_is_unknown_or_without_review_is_not_covered(platform: s
     found = assess("0.2.0", "0.3.0", platform)
     assert (found.covered, found.reviewed_through, found.platform) == (False, None, platform)
     assert found.why.startswith(why)
+
+
+def test_compared_sources_are_named_and_cover_nothing() -> None:
+    what = reviewed(review("0.2.0", "0.6.0"), review("0.5.0", "0.7.0", depth="sources"))
+    found = assess("0.5.0", "0.8.0", what=what)
+    assert (found.covered, found.reviewed_through, found.depth) == (False, "0.6.0", None)
+    assert found.why == (
+        "0.7.0 and 0.8.0 were not reviewed; the review for cuda reaches from 0.2.0 to 0.6.0"
+        "; the sources of 0.7.0 were compared, and no thread was read"
+    )
+    assert assess("0.5.0", "0.6.0", what=what).depth == ReviewDepth.SWEEP
+    only = reviewed(review("0.2.0", "0.6.0", depth="sources"))
+    assert assess("0.2.0", "0.3.0", what=only).why.startswith("no release was reviewed for cuda; the sources of 0.3.0")
 
 
 def test_a_candidate_of_a_release_counts_as_the_release() -> None:

@@ -1,5 +1,6 @@
 """The records that come with the program: they lint clean, and answer what operators ask."""
 
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,17 @@ DENSE = {"accelerator": "H100", "model": "meta-llama/Llama-3.1-8B-Instruct", "qu
 GEMMA = {"model": "cyankiwi/gemma-4-26B-A4B-it-AWQ-4bit"}
 MI300X = {"accelerator": "MI300X", "env": {"VLLM_ROCM_USE_AITER": "1"}}
 ULTRA = {"accelerator": "B200", "model": "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16", "quantization": "bf16"}
+
+RESEARCHED = {
+    "vllm": [
+        8807, 9413, 11251, 12380, 15664, 15870, 15881, 16158, 17540, 21096, 21334, 21601, 21799, 21852, 22956,
+        24082, 24128, 25538, 25738, 26930, 28768, 29657, 29662, 30326, 30521, 30910, 30918, 31014, 31352, 33107,
+        33155, 33771, 34377, 34507, 35368, 36117, 36286, 38169, 41603, 42186, 42325, 44022, 44191, 45372, 45943,
+        47297, 47436, 49224, 50780, 51663, 53472,
+    ],
+    "vllm-ascend": [6371, 14327, 15658],
+}  # fmt: skip
+"""Threads by repository, which were given to the curators: each needs a record, or a reason why it has none."""
 
 
 def answers(base: str | None, candidate: str, deployment: dict[str, Any]) -> dict[str, IssueFinding]:
@@ -149,6 +161,16 @@ def test_there_are_as_many_as_promised() -> None:
     assert len(RECORDS) >= 150
     assert sum(any(part.change is not None for part in issue.signature) for issue in RECORDS) >= 60
     assert sum(any(work.is_checkable for work in issue.workarounds) for issue in RECORDS) >= 25
+
+
+def test_every_researched_thread_has_a_record_or_a_reason() -> None:
+    referred = {str(reference.url) for record in RECORDS for reference in record.references}
+    refused = (ROOT / "known_issues" / "coverage.yaml").read_text(encoding="utf-8")
+    for repository, numbers in RESEARCHED.items():
+        address = f"https://github.com/vllm-project/{repository}"
+        for number in numbers:
+            has_record = not referred.isdisjoint({f"{address}/issues/{number}", f"{address}/pull/{number}"})
+            assert has_record or re.search(rf"#{number}\b", refused), f"{repository}#{number}"
 
 
 def test_every_kind_is_among_them() -> None:

@@ -77,7 +77,13 @@ class ReviewedReleases(StrictModel):
     """What is known of a platform beyond its reviews. It counts for nothing."""
 
     def of(self, platform: str | None) -> list[Review]:
-        return [one for one in self.reviews if platform in one.platforms]
+        """The reviews that count: those in which threads were read."""
+        return [one for one in self.reviews if platform in one.platforms and one.depth is not ReviewDepth.SOURCES]
+
+    def compared(self, platform: str, releases: Iterable[Pep440]) -> list[Pep440]:
+        """Those of the releases whose sources were compared for the platform, whatever else was done."""
+        made = [one for one in self.reviews if platform in one.platforms and one.depth is ReviewDepth.SOURCES]
+        return [release for release in releases if any(one.contains(release) for one in made)]
 
     def review_of(self, platform: str | None, release: Pep440) -> Review | None:
         """The deepest review of a release."""
@@ -138,7 +144,8 @@ def lint_coverage(document: Document, today: date) -> Iterator[LocatedMessage]:
                 yield (*here, "reviewed"), f"the source {name} shows later days than the review", "error"
         published = shipped_releases().get(Pep440(review.last))
         newest = max((source.until for source in known), default=None)
-        if published and newest and newest - published < SETTLING_TIME:
+        is_read = review.depth is not ReviewDepth.SOURCES  # sources are whole on the day of the release
+        if is_read and published and newest and newest - published < SETTLING_TIME:
             days = SETTLING_TIME.days
             what = f"{review.last} was published on {published}: no source reaches {days} days beyond it ({newest})"
             yield (*here, "last"), what, "error"
@@ -219,9 +226,11 @@ def _why_not_covered(
     """One clause; empty if everything was reviewed."""
     if platform is None:
         return "the platform is not known (--accelerator), so no review can be said to count"
+    compared = reviewed.compared(platform, unreviewed)
+    sources = f"; the sources of {range_text(compared)} were compared, and no thread was read" if compared else ""
     counting = reviewed.of(platform)
     if not counting:
-        return f"no release was reviewed for {platform}"
+        return f"no release was reviewed for {platform}{sources}"
     reach = f"the review for {platform} reaches from {min(Pep440(one.first) for one in counting)} to "
     reach += str(max(Pep440(one.last) for one in counting))
     if candidate.order_key is None:
@@ -238,7 +247,7 @@ def _why_not_covered(
         return f"{candidate} is no build of a known release; {reach}"
     if not unreviewed:
         return ""
-    return f"{range_text(unreviewed)} {'was' if len(unreviewed) == 1 else 'were'} not reviewed; {reach}"
+    return f"{range_text(unreviewed)} {'was' if len(unreviewed) == 1 else 'were'} not reviewed; {reach}{sources}"
 
 
 def never_released(version: Version, releases: Mapping[Pep440, date]) -> Pep440 | None:

@@ -25,8 +25,8 @@ from regress_gate.known.records.releases import (
     BUILDS_NAME,
     BuildProof,
     load_builds,
+    names_commit,
     release_date,
-    shown_by_history,
 )
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.documents import Document, KeyPath, LintMessage, LocatedMessage
@@ -302,7 +302,7 @@ _CHECKS: tuple[Callable[[KnownIssue, date], Iterator[LocatedMessage]], ...] = (
 def lint_records(directory: Path, *, today: date, unshown: list[LintMessage] | None = None) -> list[LintMessage]:
     """All messages, ordered by file and line. Raises InputError if the directory cannot be listed.
 
-    `unshown` collects the events that are shown neither by the code nor by the history of a tag: most of older records.
+    `unshown` collects the events that are shown neither by the code nor by a named commit: most of older records.
     """
     messages = list(_check_file_names(directory))
     records: list[tuple[Path, Document, KnownIssue]] = []
@@ -342,9 +342,9 @@ def _check_builds(
             what = f"events and code disagree on {wrong[0]}{others}: see `issues verify --builds {issue.id}`"
             yield LintMessage(path, document.line(("affected",)), what, "warning")
         for location, event in _release_events(issue):
-            if event.introduced != "0" and not proof.shows(event) and not shown_by_history(issue, event):
+            if event.introduced != "0" and not proof.shows(event) and not names_commit(issue, event):
                 kind = next(iter(event.model_fields_set))
-                what = f"{kind} {event.value} is shown neither by code nor by the history of a tag"
+                what = f"{kind} {event.value} is shown neither by code nor by a named commit"
                 what += f"; its code was not evaluated yet: {BUILDS_COMMAND}" if issue.code and answers is None else ""
                 unshown.append(LintMessage(path, document.line(location), what, "warning"))
 

@@ -295,8 +295,9 @@ def load_builds(directory: Path) -> BuildTable | None:
         raise InputError("is no table of builds", where=path, todo=f"make it again: {BUILDS_COMMAND}") from None
 
 
-def shown_by_history(issue: KnownIssue, event: Event) -> bool:
-    """Whether the record names the commit by which the event can be looked up in the history of the tags."""
+def names_commit(issue: KnownIssue, event: Event) -> bool:
+    """Whether the record names a commit, by which `issues verify` can look the event up in the history of the tags.
+    That the commit exists is not looked up here."""
     ranges = [part for entry in issue.affected for part in entry.ranges if part.type == "GIT"]
     if event.introduced:
         changes = [change for change in issue.changes.introduced_by if change.commit]
