@@ -337,9 +337,11 @@ spool_option = section(
 
 def measuring_settings(settings: Settings, spool: Path | None) -> Settings:
     """The settings to measure with. Of a spool, if one is given: its files are written when the command ends."""
+    if spool is None:
+        return settings
     from regress_gate.app.baselines import spooled  # with the database
 
-    return settings if spool is None else click.get_current_context().with_resource(spooled(settings, spool))
+    return click.get_current_context().with_resource(spooled(settings, spool))
 
 
 provision_options = section(

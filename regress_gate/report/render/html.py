@@ -103,6 +103,10 @@ class _Cell:
     classes: str
 
 
+_VERDICT = re.compile("[A-Z][A-Z ]*: ")
+"""What stands out before the rest of a heading. Names of versions and files may have a colon, too."""
+
+
 class _Writer:
     def __init__(self) -> None:
         self._macros: Any = environment().get_template("blocks.html").module
@@ -114,7 +118,7 @@ class _Writer:
         """The parts of the page, as `report.html` names them."""
         heading = _plain(document.title) or document.name or _NAME
         tone = next((_TONES.get(part.style, "") for part in parts_of(document.title) if isinstance(part, Styled)), "")
-        word, _, rest = heading.partition(": ") if tone else ("", "", heading)
+        word, _, rest = heading.partition(": ") if tone and _VERDICT.match(heading) else ("", "", heading)
         self._title = document.name or _NAME
         leads = [block for block in document.blocks if isinstance(block, Paragraph) and block.is_lead]
         content = self._blocks([block for block in document.blocks if block not in leads], depth=0)

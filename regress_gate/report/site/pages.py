@@ -19,7 +19,8 @@ from regress_gate.report.site.templates import TITLE, render_page
 from regress_gate.report.site.watch_page import WatchedPlace, watch_rows
 from regress_gate.report.views import units
 from regress_gate.report.views.history_view import search_summary
-from regress_gate.report.views.history_words import DIRECTION_TEXT, LineView, line_change_text, line_title
+from regress_gate.report.views.history_words import LineView, line_change_text, line_title
+from regress_gate.report.views.wording import DIRECTION_TEXT
 from regress_gate.store.store_interface import StoredComparison
 from regress_gate.text import plural
 

@@ -17,7 +17,8 @@ from regress_gate.report.site.content import Place
 from regress_gate.report.site.templates import TITLE, render_page
 from regress_gate.report.views import units
 from regress_gate.report.views.history_figures import series_figure
-from regress_gate.report.views.history_words import DIRECTION_TEXT, LineView, line_change_text, line_title
+from regress_gate.report.views.history_words import LineView, line_change_text, line_title
+from regress_gate.report.views.wording import DIRECTION_TEXT
 from regress_gate.text import plural
 
 MOST_ROWS = 100

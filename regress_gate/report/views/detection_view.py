@@ -44,12 +44,11 @@ from regress_gate.report.plots import TimelineChange, TimelinePanel, TimelinePlo
 from regress_gate.report.render.output_formats import HISTORY_FIGURES
 from regress_gate.report.views import units
 from regress_gate.report.views.history_words import (
-    DIRECTION_TEXT,
     change_kind_text,
     hidden_improvements_text,
     probability_text,
 )
-from regress_gate.report.views.wording import what_to_do
+from regress_gate.report.views.wording import DIRECTION_TEXT, what_to_do
 from regress_gate.stats.changepoints import ChangePoint
 from regress_gate.text import clip, plural
 

@@ -14,7 +14,6 @@ from regress_gate.report.plots import TimelineChange, TimelineFlag, TimelinePane
 from regress_gate.report.render.output_formats import HISTORY_FIGURES
 from regress_gate.report.views import units
 from regress_gate.report.views.history_words import (
-    DIRECTION_TEXT,
     LineView,
     day_texts,
     days_note,
@@ -22,6 +21,7 @@ from regress_gate.report.views.history_words import (
     line_title,
     value_text,
 )
+from regress_gate.report.views.wording import DIRECTION_TEXT
 from regress_gate.text import plural
 
 _MOST_PANELS = 12

@@ -47,7 +47,6 @@ from regress_gate.report.render.output_formats import HISTORY_FIGURES
 from regress_gate.report.views import units
 from regress_gate.report.views.history_figures import history_figure
 from regress_gate.report.views.history_words import (
-    DIRECTION_TEXT,
     LineView,
     hidden_improvements_text,
     largest_value,
@@ -55,7 +54,7 @@ from regress_gate.report.views.history_words import (
     line_title,
     value_text,
 )
-from regress_gate.report.views.wording import what_to_do
+from regress_gate.report.views.wording import DIRECTION_TEXT, what_to_do
 from regress_gate.text import plural
 
 MAX_DETAILED_SERIES = 3

@@ -10,12 +10,9 @@ import numpy as np
 
 from regress_gate.gate.history import HistoryLine, HistoryOrder, HistorySeries
 from regress_gate.gate.history_changes import HistoryChange, HistoryChanges
-from regress_gate.model.metric import Direction
 from regress_gate.model.version import Channel
 from regress_gate.report.views import units
 from regress_gate.text import plural
-
-DIRECTION_TEXT = {Direction.LOWER: "lower is better", Direction.HIGHER: "higher is better"}
 
 
 @dataclass(frozen=True, slots=True)

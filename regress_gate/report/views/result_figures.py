@@ -42,8 +42,8 @@ from regress_gate.report.plots import (
 )
 from regress_gate.report.render.output_formats import COMPARISON_FIGURES
 from regress_gate.report.views import units
-from regress_gate.report.views.history_words import DIRECTION_TEXT
 from regress_gate.report.views.series_view import change_text, confidence_text, worst_first
+from regress_gate.report.views.wording import DIRECTION_TEXT
 from regress_gate.text import plural
 
 MOST_INTERVALS = 60

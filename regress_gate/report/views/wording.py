@@ -7,6 +7,7 @@ from typing import Any
 
 from regress_gate.errors import ExitCode
 from regress_gate.model.issue import Applies, Effect, Status
+from regress_gate.model.metric import Direction
 from regress_gate.model.result import CoverageOut, Decision, Move, PlanOut, Reason, ReasonCode, Result, ReviewDepth
 from regress_gate.report.document import Paragraph, Style, Styled
 from regress_gate.text import plural
@@ -37,6 +38,7 @@ APPLIES = {
     Applies.MITIGATED: "mitigated",
     Applies.NO: "no",
 }
+DIRECTION_TEXT = {Direction.LOWER: "lower is better", Direction.HIGHER: "higher is better"}
 ORIGIN = {"shipped": "shipped baseline", "store": "your store"}
 _EFFECT_OF_A_MOVE = {
     Effect.NEW: "New with this move",
