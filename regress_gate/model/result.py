@@ -134,6 +134,8 @@ class CoverageOut(ResultModel):
     """Releases of the interval that were not reviewed for the platform."""
     why: str = ""
     """Why it is not covered."""
+    sources: str | None = None
+    """Releases that were not reviewed and whose published sources were compared: `0.30.0 to 0.33.0`; null: none."""
     nearest_release: str | None = None
     """If the candidate was never released: the nearest that was."""
 

@@ -130,15 +130,15 @@ class TestOneServer:
         [
             ("", "no"),
             ("    env_file: gone.env\n", "unknown"),
-            ("    environment: {VLLM_USE_MODELSCOPE: 'True'}\n", "yes"),
-            ("    environment: {VLLM_USE_MODELSCOPE: $X}\n", "unknown"),
+            ("    environment: {VLLM_ROCM_USE_AITER: 'True'}\n", "yes"),
+            ("    environment: {VLLM_ROCM_USE_AITER: $X}\n", "unknown"),
         ],
     )
     def test_a_variable_that_a_container_does_not_set_has_its_default(self, gate, write, more, applies):
-        image = "services:\n  a:\n    image: vllm/vllm-openai-rocm:v0.9.2\n"
-        write("compose.yaml", image + "    command: --model Qwen/Qwen3-8B\n" + more)
-        done = gate("check", "v0.14.0", "--deployment", "compose.yaml", "--accelerator", "MI300X", "--format", "json")
-        assert issue(done.json, "VLLM-22084")["applies"] == applies
+        image = "services:\n  a:\n    image: vllm/vllm-openai-rocm:v0.14.1\n"
+        write("compose.yaml", image + "    command: --model deepseek-ai/DeepSeek-R1\n" + more)
+        done = gate("check", "v0.15.0", "--deployment", "compose.yaml", "--accelerator", "MI300X", "--format", "json")
+        assert issue(done.json, "VLLM-34641")["applies"] == applies
 
     @pytest.mark.parametrize(
         ("argument", "applies"), [("", "no"), ("--enable-lora", "yes"), ("--enable-lora=$LORA", "unknown")]

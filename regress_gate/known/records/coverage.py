@@ -175,6 +175,7 @@ def assess_coverage(
     nearest = never_released(candidate, releases)
     ends = [Pep440(one.last) for one in reviewed.of(platform)]
     used = [one for release in span if not why and (one := reviewed.review_of(platform, release)) is not None]
+    compared = reviewed.compared(platform, unreviewed) if platform is not None and why else []
     return CoverageOut(
         platform=platform,
         reviewed_through=str(max(ends)) if ends else None,
@@ -184,6 +185,7 @@ def assess_coverage(
         reviewed=min((one.reviewed for one in used), default=None),
         unreviewed=[str(release) for release in unreviewed],
         why=why,
+        sources=range_text(compared) if compared else None,
         nearest_release=None if nearest is None else str(nearest),
     )
 
@@ -226,11 +228,9 @@ def _why_not_covered(
     """One clause; empty if everything was reviewed."""
     if platform is None:
         return "the platform is not known (--accelerator), so no review can be said to count"
-    compared = reviewed.compared(platform, unreviewed)
-    sources = f"; the sources of {range_text(compared)} were compared, and no thread was read" if compared else ""
     counting = reviewed.of(platform)
     if not counting:
-        return f"no release was reviewed for {platform}{sources}"
+        return f"no release was reviewed for {platform}"
     reach = f"the review for {platform} reaches from {min(Pep440(one.first) for one in counting)} to "
     reach += str(max(Pep440(one.last) for one in counting))
     if candidate.order_key is None:
@@ -247,7 +247,7 @@ def _why_not_covered(
         return f"{candidate} is no build of a known release; {reach}"
     if not unreviewed:
         return ""
-    return f"{range_text(unreviewed)} {'was' if len(unreviewed) == 1 else 'were'} not reviewed; {reach}{sources}"
+    return f"{range_text(unreviewed)} {'was' if len(unreviewed) == 1 else 'were'} not reviewed; {reach}"
 
 
 def never_released(version: Version, releases: Mapping[Pep440, date]) -> Pep440 | None:

@@ -202,7 +202,7 @@ def _one_screen(result: Result, chosen: IssueSelection) -> Iterator[Block]:
         words += _most_useful_facts(result, waiting)
     line: list[Inline] = ["; ".join(words) + "."]
     if (coverage := result.coverage) is not None:
-        text = wording.coverage(coverage, with_baseline=result.baseline is not None)
+        text = wording.coverage(coverage, with_baseline=result.baseline is not None, is_brief=True)
         line = [Styled(text, Style.PLAIN if coverage.covered else Style.WARNING), f" {line[0]}"]
     yield Paragraph(tuple(line))
     for group in groups:

@@ -121,14 +121,18 @@ def possible_effect(effect: Effect, result: Result) -> str:
     return (_MAY_OF_A_DOWNGRADE if result.move is Move.DOWNGRADE else _MAY_OF_A_MOVE)[effect]
 
 
-def coverage(coverage: CoverageOut, *, with_baseline: bool) -> str:
-    """How many records lie in the interval, and how far the review reaches."""
+def coverage(coverage: CoverageOut, *, with_baseline: bool, is_brief: bool = False) -> str:
+    """How many records lie in the interval, and how far the review reaches. What else was done, unless it is brief."""
     where = "" if coverage.platform is None else f" for {coverage.platform}"
     held = "begin or end between the two versions" if with_baseline else "are about this version"
     one = held.replace("begin or end", "begins or ends").replace("are about", "is about")
     counted = f"{plural(coverage.records_in_interval, f'record{where} {one}', f'records{where} {held}')}"
     if not coverage.covered:
-        return f"Not covered: {coverage.why}. {counted}; the absence of others means nothing."
+        sources = (
+            f" The sources of {coverage.sources} were compared, and no thread was read." if coverage.sources else ""
+        )
+        text = f"Not covered: {coverage.why}. {counted}; the absence of others means nothing."
+        return text if is_brief else text + sources
     if coverage.depth is None:
         return f"{counted}."
     how = {ReviewDepth.SWEEP: "the whole tracker was read", ReviewDepth.SEARCH: "found by searching threads"}
