@@ -130,15 +130,16 @@ class TestOneServer:
         [
             ("", "no"),
             ("    env_file: gone.env\n", "unknown"),
-            ("    environment: {VLLM_ROCM_USE_AITER: 'True'}\n", "yes"),
-            ("    environment: {VLLM_ROCM_USE_AITER: $X}\n", "unknown"),
+            ("    environment: {VLLM_USE_FLASHINFER_MOE_FP4: 'True'}\n", "yes"),
+            ("    environment: {VLLM_USE_FLASHINFER_MOE_FP4: $X}\n", "unknown"),
         ],
     )
     def test_a_variable_that_a_container_does_not_set_has_its_default(self, gate, write, more, applies):
-        image = "services:\n  a:\n    image: vllm/vllm-openai-rocm:v0.14.1\n"
-        write("compose.yaml", image + "    command: --model deepseek-ai/DeepSeek-R1\n" + more)
-        done = gate("check", "v0.15.0", "--deployment", "compose.yaml", "--accelerator", "MI300X", "--format", "json")
-        assert issue(done.json, "VLLM-34641")["applies"] == applies
+        image = "services:\n  a:\n    image: vllm/vllm-openai:v0.14.1\n"
+        write("compose.yaml", image + "    command: --model nvidia/Qwen3-30B-A3B-FP4\n" + more)
+        where = ("--deployment", "compose.yaml", "--accelerator", "RTX PRO 6000", "--quantization", "modelopt_fp4")
+        done = gate("check", "v0.15.0", *where, "--format", "json")
+        assert issue(done.json, "VLLM-33416")["applies"] == applies
 
     @pytest.mark.parametrize(
         ("argument", "applies"), [("", "no"), ("--enable-lora", "yes"), ("--enable-lora=$LORA", "unknown")]
