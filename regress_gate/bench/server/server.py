@@ -8,9 +8,11 @@ import platform
 import secrets
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -56,6 +58,7 @@ STOP_GRACE = 15.0
 PORT_ATTEMPTS = 3
 _START_POLL = 0.1
 _HEALTH_TIMEOUT = 5.0
+_REAPED_WITHIN = 5.0
 UNRESPONSIVE_AFTER = 60.0
 """Seconds without a healthy answer after which a server counts as alive but unresponsive."""
 HEALTH_POLL = 1.0
@@ -187,7 +190,8 @@ class Server:
         if grouped:
             signal_group(self._process.pid, signal.SIGTERM)
         report = end_processes(self._find_all, grace, already_asked=grouped)
-        self._process.poll()
+        with suppress(subprocess.TimeoutExpired):  # its leader is a zombie while its last threads end
+            self._process.wait(0 if report.left else _REAPED_WITHIN)
         trouble = _run_after_stop(self._launch)
         # A port on which the server never answered may belong to another program.
         if trouble is None and self.startup_time is not None and not port_closes(self._port):
