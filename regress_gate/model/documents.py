@@ -104,10 +104,15 @@ def _yaml_events(text: str, where: str | Path) -> Iterator[Iterator[Any]]:
         yield iter(loader(text).get_event, None)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        what = getattr(error, "problem", None) or "unreadable text"
-        raise InputError(f"not valid YAML: {what}", where=where, line=mark.line + 1 if mark else None) from None
+        raise InputError(yaml_problem(error), where=where, line=mark.line + 1 if mark else None) from None
     except UnicodeError:
         raise InputError("not valid YAML: unreadable text", where=where) from None
+
+
+def yaml_problem(error: Exception) -> str:
+    """What is wrong, in one clause, from an error of YAML's parser. Newer ones have a bound of their own on nesting."""
+    what = getattr(error, "problem", None) or "unreadable text"
+    return "nested too deeply" if "nesting depth" in what else f"not valid YAML: {what}"
 
 
 def _build_document(events: Iterator[Any], lines: dict[KeyPath, int], where: str | Path) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from regress_gate.errors import InputError
+from regress_gate.model.documents import yaml_problem
 
 MAX_NODES = 200_000
 """Values of a file, each alias counted with all that it stands for: more than any list of manifests has, and few
@@ -87,11 +88,10 @@ def read_yaml_documents(text: str, where: str | Path) -> list[Any]:
         return _Reader(events, where).documents()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        what = str(getattr(error, "problem", None) or "unreadable text")
         line = mark.line + 1 if mark else None
         if mark is not None and re.match(r" *\t", text.split("\n")[min(mark.line, text.count("\n"))]):
             raise InputError("not valid YAML: a tab indents", where=where, line=line, todo="write spaces") from None
-        raise InputError(f"not valid YAML: {what}", where=where, line=line) from None
+        raise InputError(yaml_problem(error), where=where, line=line) from None
     except UnicodeError:
         raise InputError("not valid YAML: unreadable text", where=where) from None
 
