@@ -15,7 +15,6 @@ from regress_gate.vllm.build_config import ArgumentIndex, BuildConfig, argument_
 from regress_gate.vllm.collect_env import deployment_from_collect_env
 from regress_gate.vllm.release_tables import any_release
 from regress_gate.vllm.serve_command import API_SERVER, parse_serve_command, parse_serve_words, with_config_file
-from regress_gate.vllm.start_log import deployment_from_start_log
 
 if TYPE_CHECKING:
     from regress_gate.vllm.deployed_server import DeployedServer
@@ -47,7 +46,7 @@ def gather_deployment(
     if isinstance(server_log, DeploymentFacts):
         sources.append(server_log)
     elif server_log is not None:
-        sources.append(deployment_from_start_log(_read_ends(server_log), str(server_log)))
+        sources.append(_read_start(server_log))
     if collect_env is not None:
         sources.append(deployment_from_collect_env(_read_ends(collect_env), str(collect_env)))
     deployment = flags
@@ -58,6 +57,16 @@ def gather_deployment(
         deployment = deployment.over(described)
     version = next((source.version for source in sources if source.version is not None), None)
     return DeploymentFacts(deployment, version, tuple(note for source in sources for note in source.notes))
+
+
+def _read_start(path: Path) -> DeploymentFacts:
+    """What the last start in a log says."""
+    from regress_gate.vllm.log_signals import read_server_log  # with patterns that no other source needs
+
+    log = read_server_log(path)
+    if not log.has_start and log.facts.version is None and not log.facts.deployment.engine_args:
+        raise InputError("no vLLM server start found", where=path, todo="give the log from its beginning")
+    return log.facts
 
 
 def deployment_out(server: "DeployedServer | None") -> DeploymentOut | None:

@@ -13,7 +13,7 @@ from regress_gate.redaction import mask
 from regress_gate.text import drop_escapes
 
 MAX_BYTES = 4 * 2**20
-"""Read from each end of a log. The cause of a crash is near the end, facts about the start are near the beginning."""
+"""Read from the end of a log, where the cause of a crash is."""
 MAX_SCANNED = 2**16
 """Characters of a line that are read. vLLM's longest line, its configuration, has a tenth of it."""
 MAX_LINES_SCANNED = 50_000
@@ -77,20 +77,6 @@ def read_log_end(path: Path) -> str:
             size = file.seek(0, 2)
             file.seek(max(0, size - MAX_BYTES))
             return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def read_log_ends(path: Path) -> str:
-    """Both ends of a log, or all of a short one; empty if there is no log."""
-    try:
-        with path.open("rb") as file:
-            first = file.read(MAX_BYTES).decode("utf-8", "replace")
-            size = file.seek(0, 2)
-            if size <= MAX_BYTES:
-                return first
-            file.seek(max(MAX_BYTES, size - MAX_BYTES))
-            return first + "\n" + file.read(MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -8,6 +8,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,12 +134,24 @@ START_LINES = 20_000
 MOST_MATCHES = 20
 """Lines of one signal that are kept."""
 LONGEST_LINE = 65_536
+_MOST_HELD = 2**25
+"""Bytes of a start that are kept; a start has some hundred thousand."""
+_MOST_READ = 2**20
+"""Bytes that are read at once: a longer line counts as several."""
 _LONGEST_EVIDENCE = 400
 _START = b"non-default args: "
 _BEFORE_START = 60
 """Lines before the arguments that belong to the same start: the banner with the version."""
 _BANNER = re.compile(rb"\bversion v?\d")
 _START_TEXT = 4_000
+"""Lines of a start in which its facts are read."""
+_HAS_GRAPHS = ("compiled", "compile_cache_hit")
+_V0_WORDINGS = (
+    (re.compile(r"^((?:\([^()]*\) )?[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d) ([\w./]+:\d+\])", re.MULTILINE), r"\1 [\2"),
+    (re.compile(r"\] Initializing an LLM engine \("), "] Initializing a V0 LLM engine ("),
+    (re.compile(r"\] Using (\w[\w ]*?) backend\.?$", re.MULTILINE), r"] Using \1 backend on V0 engine"),
+)
+"""Wordings of engine V0 (up to 0.7), and the later wordings for the same."""
 _STATISTICS = b"Avg prompt throughput: "
 _PREEMPTED = b"Preemptions: "
 _IDLE = b"Running: 0 reqs, Waiting: 0 reqs, "
@@ -208,9 +221,15 @@ class ServerLog:
     anything keeps them."""
     facts: DeploymentFacts = field(default_factory=lambda: DeploymentFacts(Deployment()))
     """What the start says of the deployment; without the beginning of the start, what the first lines say."""
+    text: str = ""
+    """Where `facts` were read."""
 
     def found(self, signal: str) -> tuple[LogLine, ...]:
         return self.matches.get(signal, ())
+
+
+_Numbered = tuple[int, bytes]
+"""A line and its number."""
 
 
 class _StatisticsLine(NamedTuple):
@@ -223,7 +242,7 @@ class _StatisticsLine(NamedTuple):
     raw: bytes
 
 
-def _read_statistics(lines: Iterable[tuple[int, bytes]]) -> EngineStatistics | None:
+def _read_statistics(lines: Iterable[_Numbered]) -> EngineStatistics | None:
     read = []
     for number, raw in lines:
         if (match := _STATISTICS_LINE.search(raw)) is not None:
@@ -277,64 +296,78 @@ def read_server_log(path: Path, name: str | None = None) -> ServerLog:
     """Read a log line by line; nothing but the matches is kept. Raises InputError for a file that cannot be read."""
     try:
         with path.open("rb") as file:
-            return scan_log(file, name or str(path))
+            return scan_log(iter(partial(file.readline, _MOST_READ), b""), name or str(path))
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror})", where=path) from None
 
 
 def scan_log(lines: Iterable[bytes], name: str) -> ServerLog:
     """The signals in the lines of a log, of the last start in it."""
-    has_start, until = False, START_LINES
-    matches: dict[str, list[LogLine]] = {}
-    earlier: list[bytes] = []
-    statistics: deque[tuple[int, bytes]] = deque(maxlen=RECENT_LINES)
-    recent: deque[bytes] = deque(maxlen=_BEFORE_START)
-    start: list[bytes] = []
+    has_start, until, held = False, START_LINES, 0
+    # Lines are only kept here, and read at the end: a log that every restart is appended to has hundreds of starts.
+    earlier: list[_Numbered] = []
+    start: list[_Numbered] = []
+    statistics: deque[_Numbered] = deque(maxlen=RECENT_LINES)
+    recent: deque[_Numbered] = deque(maxlen=_BEFORE_START)
     for number, raw in enumerate(lines, 1):
         if _STATISTICS in raw:
             if _IDLE not in raw or _PREEMPTED in raw:
                 statistics.append((number, raw[:LONGEST_LINE]))
             continue
         if _START in raw:
-            # An older start in the same log says nothing about the server that runs now, but that it had its graphs.
-            earlier = start if has_start and matches.keys() & {"compiled", "compile_cache_hit"} else []
+            earlier = start if has_start else []
             start = _before_arguments(list(recent), has_start)
-            first = number - len(start)
             recent.clear()
-            matches = {signal: [line for line in kept if line.number >= first] for signal, kept in matches.items()}
-            has_start, until = True, number + START_LINES
+            has_start, until, held = True, number + START_LINES, 0
             statistics.clear()
-        raw = raw[:LONGEST_LINE]
-        recent.append(raw)
-        if number > until:
-            continue
-        if len(start) < _START_TEXT:
-            start.append(raw)
-        for signal, (literal, pattern) in _COMPILED.items():
-            if literal in raw and (match := pattern.match(strip_prefix(raw.decode("utf-8", "replace")))):
-                kept = matches.setdefault(signal, [])
-                if len(kept) < MOST_MATCHES:
-                    kept.append(_line(number, raw, match.groups()))
-    found = {signal: tuple(kept) for signal, kept in matches.items() if kept}
-    text = b"".join(start).decode("utf-8", "replace")
-    now = read_start_log(text)
-    before = read_start_log(b"".join(earlier).decode("utf-8", "replace")) if earlier else None
+        numbered = (number, raw[:LONGEST_LINE])
+        recent.append(numbered)
+        if number <= until and held < _MOST_HELD:
+            start.append(numbered)
+            held += len(numbered[1])
+    text = _text_of(start)
+    reworded = _reworded(text)
+    now = read_start_log(reworded)
     return ServerLog(
         name,
         has_start,
-        found,
+        _find_signals(start, SIGNALS),
         _read_statistics(statistics),
         now if has_start else None,
-        before is not None and _is_same(before, now),
-        facts_of_start(now, text),
+        # An older start says nothing about the server that runs now, but that it had its graphs.
+        bool(_find_signals(earlier, _HAS_GRAPHS)) and _is_same(read_start_log(_reworded(_text_of(earlier))), now),
+        facts_of_start(now, reworded),
+        text,
     )
 
 
-def _before_arguments(lines: list[bytes], has_earlier: bool) -> list[bytes]:
+def _text_of(start: list[_Numbered]) -> str:
+    return b"".join(raw for _, raw in start[:_START_TEXT]).decode("utf-8", "replace")
+
+
+def _reworded(text: str) -> str:
+    for old, new in _V0_WORDINGS:
+        text = old.sub(new, text)
+    return text
+
+
+def _find_signals(lines: Iterable[_Numbered], names: Iterable[str]) -> dict[str, tuple[LogLine, ...]]:
+    wanted = [(name, *_COMPILED[name]) for name in names]
+    found: dict[str, list[LogLine]] = {}
+    for number, raw in lines:
+        for name, literal, pattern in wanted:
+            if literal in raw and (match := pattern.match(strip_prefix(raw.decode("utf-8", "replace")))):
+                kept = found.setdefault(name, [])
+                if len(kept) < MOST_MATCHES:
+                    kept.append(_line(number, raw, match.groups()))
+    return {name: tuple(kept) for name, kept in found.items()}
+
+
+def _before_arguments(lines: list[_Numbered], has_earlier: bool) -> list[_Numbered]:
     """Of the lines before the arguments those of the same start: after an earlier start, from the banner on."""
     if not has_earlier:
         return lines
-    banner = max((number for number, line in enumerate(lines) if _BANNER.search(line)), default=len(lines))
+    banner = max((place for place, (_, line) in enumerate(lines) if _BANNER.search(line)), default=len(lines))
     return lines[banner:]
 
 

@@ -18,7 +18,7 @@ from regress_gate.errors import InputError
 from regress_gate.model.deployment import ArgValue, Backend, Deployment, DeploymentFacts, Platform
 from regress_gate.model.version import Version
 from regress_gate.redaction import mask, names_secret
-from regress_gate.vllm.log_lines import MAX_LINES_SCANNED, drop_collector, strip_prefix
+from regress_gate.vllm.log_lines import drop_collector, strip_prefix
 
 _VERSION = re.compile(
     r"vLLM (?:API )?server version (?P<a>[^\s,]+)|[^█]*█.*\bversion (?P<b>\S+)|version (?P<c>\d\S*)"
@@ -77,13 +77,6 @@ _DETECTED = re.compile(r"Automatically detected platform (\w+)")
 _UNTUNED = re.compile(r"Using default MoE config\. .*?([^/'\s]+\.json)")
 _DEVICE = re.compile(r"device_name=([^,]+?)(?:,|\.json)")
 
-_V0_WORDINGS = (
-    (re.compile(r"^((?:\([^()]*\) )?[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d) ([\w./]+:\d+\])", re.MULTILINE), r"\1 [\2"),
-    (re.compile(r"\] Initializing an LLM engine \("), "] Initializing a V0 LLM engine ("),
-    (re.compile(r"\] Using (\w[\w ]*?) backend\.?$", re.MULTILINE), r"] Using \1 backend on V0 engine"),
-)
-"""Wordings of engine V0 (up to 0.7), and the later wordings for the same."""
-
 
 @dataclass(frozen=True, slots=True)
 class StartupSplit:
@@ -140,10 +133,7 @@ def read_start_log(text: str) -> StartLog:
         if value is not None:
             seconds[name] = max(float(value), seconds.get(name, 0.0))
 
-    lines = text.split("\n")
-    if len(lines) > 2 * MAX_LINES_SCANNED:
-        lines = [*lines[:MAX_LINES_SCANNED], *lines[-MAX_LINES_SCANNED:]]
-    for raw in lines:
+    for raw in text.split("\n"):
         line = strip_prefix(raw)
         if not line:
             continue
@@ -248,19 +238,6 @@ def _positions(text: str, sign: str) -> Iterator[int]:
             depth -= 1
         elif letter == sign and depth == 0:
             yield position
-
-
-def deployment_from_start_log(text: str, where: str) -> DeploymentFacts:
-    """The facts about the deployment. Arguments that the launch line does not name are at their defaults.
-
-    Raises InputError for a text without the start of a vLLM server.
-    """
-    for old, new in _V0_WORDINGS:
-        text = old.sub(new, text)
-    log = read_start_log(text)
-    if log.version is None and log.non_default_args is None and not log.config:
-        raise InputError("no vLLM server start found", where=where, todo="give the log from its beginning")
-    return facts_of_start(log, text)
 
 
 def facts_of_start(log: StartLog, text: str) -> DeploymentFacts:

@@ -1,12 +1,16 @@
 """The facts in a server's start log: launch line, resolved settings and backends, and what it warns of."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regress_gate.app.deployment_facts import gather_deployment
 from regress_gate.errors import InputError
+from regress_gate.model.deployment import Deployment, DeploymentFacts
 from regress_gate.model.version import Version
-from regress_gate.vllm.start_log import deployment_from_start_log
+from regress_gate.vllm.log_signals import scan_log
 
 LOG = """\
 INFO 06-14 04:56:00 [__init__.py:216] Automatically detected platform cuda.
@@ -27,8 +31,12 @@ sub-optimal! Config file not found at ['/x/configs/E=64,N=768,device_name=NVIDIA
 """
 
 
+def told_by(text: str) -> DeploymentFacts:
+    return scan_log(text.encode("utf-8", "replace").splitlines(keepends=True), "server.log").facts
+
+
 def test_the_facts_of_a_log() -> None:
-    told = deployment_from_start_log(LOG, "server.log")
+    told = told_by(LOG)
     deployment = told.deployment
     assert told.version == Version.parse("0.11.0")
     assert (deployment.model, deployment.architecture) == ("Qwen/Qwen3-30B-A3B-FP8", "Qwen3MoeForCausalLM")
@@ -56,7 +64,7 @@ INFO 02-14 03:51:20 model_runner.py:1071] Loading model weights took 16.46 GB
 
 
 def test_a_log_of_the_former_engine() -> None:
-    told = deployment_from_start_log(V0, "server.log")
+    told = told_by(V0)
     assert told.version == Version.parse("0.6.3.post1")
     assert (told.deployment.model, told.deployment.quantization) == ("org/Model-70B", "none")
     assert told.deployment.backends == {"attention": "XFormers"}
@@ -70,13 +78,13 @@ def test_a_log_of_the_former_engine() -> None:
 
 
 def test_its_launch_line_is_complete() -> None:
-    assert deployment_from_start_log(LOG, "server.log").deployment.complete
+    assert told_by(LOG).deployment.complete
     without = "\n".join(line for line in LOG.splitlines() if "non-default" not in line)
-    assert not deployment_from_start_log(without, "server.log").deployment.complete
+    assert not told_by(without).deployment.complete
 
 
 def test_a_missing_tuned_configuration_names_the_device_and_is_noted() -> None:
-    told = deployment_from_start_log(LOG, "server.log")
+    told = told_by(LOG)
     assert told.deployment.accelerator == "NVIDIA H20-3e"
     assert told.notes == (
         "no tuned MoE configuration is used: E=64,N=768,device_name=NVIDIA_H20-3e,dtype=fp8_w8a8.json was not found",
@@ -87,39 +95,45 @@ def test_arguments_of_any_shape_are_text() -> None:
     text = LOG.replace(
         "'tensor_parallel_size': 2", "'a': 1e999, 'b': {(1, 2): 3}, 'c': [None], 'tensor_parallel_size': 2"
     )
-    args = deployment_from_start_log(text, "server.log").deployment.engine_args
+    args = told_by(text).deployment.engine_args
     assert (args["a"], args["b"], args["c"]) == ("Infinity", "{}", "[null]")
 
 
 def test_no_secret_is_taken() -> None:
-    assert "verysecret" not in str(deployment_from_start_log(LOG, "server.log"))
+    assert "verysecret" not in str(told_by(LOG))
 
 
 def test_weights_that_are_printed_as_not_quantized_are_known_to_be_so() -> None:
     text = LOG.replace("quantization=fp8", "quantization=None")
-    assert deployment_from_start_log(text, "server.log").deployment.quantization == "none"
+    assert told_by(text).deployment.quantization == "none"
 
 
 def test_the_device_cuda_alone_leaves_the_platform_open() -> None:
     text = LOG.replace("Automatically detected platform cuda", "Automatically detected platform rocm")
-    assert deployment_from_start_log(text, "server.log").deployment.platform == "rocm"
+    assert told_by(text).deployment.platform == "rocm"
     text = "\n".join(LOG.splitlines()[1:])
-    assert deployment_from_start_log(text, "server.log").deployment.platform is None
+    assert told_by(text).deployment.platform is None
 
 
 @pytest.mark.parametrize("text", ["", "hello", "INFO 06-14 04:56:12 nothing of a server"])
-def test_a_text_without_a_start_is_refused(text: str) -> None:
+def test_a_text_without_a_start_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=r"server\.log: no vLLM server start found"):
-        deployment_from_start_log(text, "server.log")
+        gather_deployment(Deployment(), Deployment(), server_log=tmp_path / "server.log")
+
+
+def test_of_a_log_that_every_start_is_appended_to_the_last_one_counts(tmp_path: Path) -> None:
+    upgraded = LOG.replace("0.11.0", "0.13.0").replace("'tensor_parallel_size': 2", "'tensor_parallel_size': 4")
+    upgraded = upgraded.replace("tensor_parallel_size=2", "tensor_parallel_size=4")
+    requests = "INFO 06-14 05:00:00 [loggers.py:1] a line of a long day\n" * 200_000
+    (tmp_path / "server.log").write_text(LOG + requests + upgraded + requests, encoding="utf-8")
+    told = gather_deployment(Deployment(), Deployment(), server_log=tmp_path / "server.log")
+    assert (told.version, told.deployment.engine_args["tensor_parallel_size"]) == (Version.parse("0.13.0"), 4)
 
 
 @given(st.lists(st.one_of(st.text(), st.sampled_from([*LOG.splitlines(), *V0.splitlines()]))))
 def test_any_log_can_be_read(lines: list[str]) -> None:
-    try:
-        told = deployment_from_start_log("\n".join(lines), "server.log")
-    except InputError:
-        return
-    assert "verysecret" not in str(told)
+    assert "verysecret" not in str(told_by("\n".join(lines)))
 
 
 @pytest.mark.parametrize(
@@ -128,4 +142,4 @@ def test_any_log_can_be_read(lines: list[str]) -> None:
 )
 def test_the_platform_is_that_of_vllm_or_of_its_plugin(detected: str, platform: str | None) -> None:
     text = LOG.replace("Automatically detected platform cuda", f"Automatically detected platform {detected}")
-    assert deployment_from_start_log(text, "server.log").deployment.platform == platform
+    assert told_by(text).deployment.platform == platform

@@ -1,5 +1,8 @@
 """Reading a log: its last start, its signals with their lines, and statistics of any length."""
 
+import tracemalloc
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +11,7 @@ from regress_gate.gate.audit.engine import run_rules
 from regress_gate.gate.audit.observations import Targets
 from regress_gate.gate.audit.rule import Answer
 from regress_gate.vllm import log_signals
-from regress_gate.vllm.log_signals import MOST_MATCHES, RECENT_LINES, START_LINES, scan_log
+from regress_gate.vllm.log_signals import MOST_MATCHES, RECENT_LINES, START_LINES, read_server_log, scan_log
 from regress_gate.vllm.start_log import read_start_log
 from tests.factories.audits import a_log, observed, statistics_line
 
@@ -190,3 +193,17 @@ def test_a_damaged_number_is_none_for_every_rule(line: str) -> None:
     results = run_rules(observed(log=log, targets=Targets(64, 0.5, 0.05)))
     assert [one.rule.id for one in results if one.outcome.answer is Answer.FIRES] == []
     read_start_log(line)
+
+
+def test_a_line_without_an_end_is_not_held_in_memory_whole(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    with path.open("wb") as file:
+        file.write(b"non-default args: {'model': 'm'}\n")
+        file.seek(200 * 2**20)  # sparse: it takes no room on the disk
+        file.write(b"\nnon-default args: {'model': 'n'}\n")
+    tracemalloc.start()
+    log = read_server_log(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert log.facts.deployment.model == "n"
+    assert peak < 50 * 2**20

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from regress_gate.errors import InputError
 from regress_gate.model.version import Version
 from regress_gate.redaction import MASK, mask, mask_values, names_secret
-from regress_gate.vllm.log_lines import notable_lines, read_log_ends
-from regress_gate.vllm.log_signals import LogLine, read_server_log
+from regress_gate.vllm.log_lines import notable_lines
+from regress_gate.vllm.log_signals import LogLine, ServerLog, read_server_log
 from regress_gate.vllm.start_log import StartLog, kv_cache_tokens, parse_metrics, read_start_log
 
 MAX_ENTRIES = 200
@@ -152,29 +152,27 @@ def _line_number(line: LogLine) -> int:
 
 def read_facts(url: str, log: Path | None, secrets: tuple[str, ...] = ()) -> ServerFacts:
     """Read the facts of a ready server. `secrets` are masked in its log; `as_document` also masks by pattern."""
-    text = mask_values(read_log_ends(log), secrets) if log else ""
+    read = None if log is None else _read_log(log)
+    text = "" if read is None else mask_values(read.text, secrets)
     start = read_start_log(text)
     tokens = start.kv_cache_tokens
     if tokens is None and (answer := http_get(url, "/metrics", FACTS_TIMEOUT)) is not None and answer[0] == 200:
         tokens = kv_cache_tokens(parse_metrics(answer[1].decode("utf-8", "replace")))
     version = _reported_version(url) or _parse_version(start.version)
-    return ServerFacts(version, tokens, start, notable_lines(text), _read_signals(log, secrets))
+    signals = None
+    if read is not None and read.has_start:
+        signals = {
+            name: [replace(line, text=mask_values(line.text, secrets), groups=()) for line in lines]
+            for name, lines in read.matches.items()
+        }
+    return ServerFacts(version, tokens, start, notable_lines(text), signals)
 
 
-def _read_signals(log: Path | None, secrets: tuple[str, ...]) -> Mapping[str, Sequence[LogLine]] | None:
-    """None if there is no log of the whole start."""
-    if log is None:
-        return None
+def _read_log(log: Path) -> ServerLog | None:
     try:
-        read = read_server_log(log)
+        return read_server_log(log)
     except InputError:
         return None
-    if not read.has_start:
-        return None
-    return {
-        name: [replace(line, text=mask_values(line.text, secrets), groups=()) for line in lines]
-        for name, lines in read.matches.items()
-    }
 
 
 def _reported_version(url: str) -> Version | None:

@@ -16,7 +16,6 @@ from regress_gate.gate.audit.observations import Observations
 from regress_gate.gate.audit.rule import Answer
 from regress_gate.model.version import Version
 from regress_gate.vllm.log_signals import scan_log
-from regress_gate.vllm.start_log import deployment_from_start_log
 from tests.factories.released_signals import filled, printed_forms, releases
 
 _TEXT = gzip.decompress((Path(__file__).parent / "clean_starts.txt.gz").read_bytes()).decode()
@@ -27,9 +26,8 @@ GOOD_LINES = ("moe_tuned", "loading_weights", "graph_capture", "init_engine", "s
 
 
 def findings(text: str, version: str) -> list[str]:
-    facts = deployment_from_start_log(text, "server.log")
     log = scan_log([f"{line}\n".encode() for line in text.split("\n")], "server.log")
-    seen = Observations(facts.deployment, Version.parse(version), None, log)
+    seen = Observations(log.facts.deployment, Version.parse(version), None, log)
     outcomes = {rule.id: answer(rule, seen) for rule in RULES}
     return [name for name, one in outcomes.items() if one.answer is Answer.FIRES]
 
