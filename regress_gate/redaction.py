@@ -27,7 +27,7 @@ _SECRET_FORMS = re.compile(
     r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<=api_key=)'[^']{0,4000}'|(?<=api_key': )(?:'[^']{0,4000}'|\[[^\]]{0,4000}\])"
     r"|(?<=hf_token=)'[^']{0,4000}'|(?<=hf_token': )'[^']{0,4000}'"
-    r"|(?<=api-key=)\S+|(?<=hf-token=)\S+|(?<=\bpassword=)[^\s&'\"]+"
+    r"|(?<=api-key=)\S+|(?<=hf-token=)\S+|(?<=\bpassword=)[^\s&'\"]*[^\s&'\":,;]"
 )
 _HINT = re.compile(
     r"://|hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox|pypi-|nvapi-|A[KS]IA|eyJ|earer |api[_-]key|hf[_-]token|password="

@@ -59,6 +59,7 @@ def test_values_are_masked_the_longest_first_and_short_ones_not() -> None:
         ("ghp_abcdefghijklmnop AKIAABCDEFGHIJKLMNOP", "*** ***"),
         ("glpat-abcdefghijklmnop1234, github_pat_11ABCDEFG0abcdefgh", "***, ***"),
         ("host=db user=me password=hunter2 dbname=x", "host=db user=me password=*** dbname=x"),
+        ("postgresql:///db?password=a:b,c: the store failed", "postgresql:///db?password=***: the store failed"),
         ("desk-top skill hf_x task-force", "desk-top skill hf_x task-force"),
     ],
 )
