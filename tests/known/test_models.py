@@ -50,7 +50,10 @@ def test_a_dense_text_model_has_neither_experts_nor_pictures() -> None:
         ("Qwen3NextForCausalLM", "hybrid_model", True),
         ("MixtralForCausalLM", "hybrid_model", False),
         ("Qwen2_5_VLForConditionalGeneration", "multimodal", None),
-        ("Qwen2_5_VLForConditionalGeneration", "moe", None),
+        ("Qwen2_5_VLForConditionalGeneration", "moe", False),
+        ("Qwen3_5ForConditionalGeneration", "moe", False),
+        ("Qwen3_5ForConditionalGeneration", "hybrid_model", True),
+        ("Gemma4ForConditionalGeneration", "moe", None),
         ("SomethingNewForCausalLM", "moe", None),
         ("MixtralForCausalLM", "multimodal", False),
         ("SomethingNewForCausalLM", "multimodal", False),
@@ -58,6 +61,22 @@ def test_a_dense_text_model_has_neither_experts_nor_pictures() -> None:
 )
 def test_an_architecture_decides_what_it_is_known_for(architecture: str, feature: str, used: bool | None) -> None:
     assert features_of(architecture, None).get(feature) is used  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("model", "has_experts"),
+    [
+        ("google/gemma-4-26B-A4B-it", True),
+        ("cyankiwi/gemma-4-26B-A4B-it-AWQ-4bit", True),
+        ("google/gemma-4-31B-it", False),
+        ("google/gemma-4-E4B-it", False),
+        ("/models/gemma-4-26b", None),
+        ("nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16", True),
+        ("nvidia/NVIDIA-Nemotron-Nano-9B-v2", None),
+    ],
+)
+def test_a_name_may_say_whether_there_are_experts(model: str, has_experts: bool | None) -> None:
+    assert features_of(architecture_of(model), model).get("moe") is has_experts
 
 
 @pytest.mark.parametrize("model", ["Qwen/Qwen3-Embedding-8B", "Qwen/Qwen3-Reranker-8B", "/models/bge_m3"])

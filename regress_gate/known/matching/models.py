@@ -119,6 +119,17 @@ _DENSE_TEXT = frozenset(
     }
 )
 """Transformers without experts, state-space layers or pictures."""
+_DENSE_VISION = frozenset(
+    {
+        *("Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration", "Qwen3VLForConditionalGeneration"),
+        *("Gemma3ForConditionalGeneration", "MllamaForConditionalGeneration", "Glm4vForConditionalGeneration"),
+    }
+)
+"""Models of pictures and text without experts and state-space layers."""
+_ACTIVE_SHARE = re.compile(r"\d+(?:\.\d+)?b-a\d+(?:\.\d+)?b\b", re.IGNORECASE)
+"""`30B-A3B`: experts, of which a token uses some."""
+_DENSE_SIZE = re.compile(r"gemma-4-(?:e\d+b|31b)\b", re.IGNORECASE)
+"""Models without experts, of an architecture that has some with them."""
 _ENCODER = re.compile(r"(?:XLM)?(?:Bert|Roberta|ModernBert)(?:Model|For)", re.IGNORECASE)
 """Encoders without experts, state-space layers or pictures: BertModel, XLMRobertaForSequenceClassification."""
 _POOLING = re.compile(r"\b(?:embed|embedding|embeddings|bge|gte|e5|rerank|reranker|reward|classif\w*)\b", re.IGNORECASE)
@@ -139,6 +150,10 @@ def features_of(architecture: str | None, model: str | None) -> dict[Feature, bo
     features: dict[Feature, bool] = {}
     if architecture is not None:
         features |= _traits(architecture)
+        if model is not None and _ACTIVE_SHARE.search(model):
+            features["moe"] = True
+        elif model is not None and _DENSE_SIZE.search(model):
+            features["moe"] = False
         generates = architecture.endswith(("ForCausalLM", "ForConditionalGeneration"))
         if generates and model is not None and not _POOLING.search(model.replace("_", "-")):
             features |= {"embedding": False, "rerank": False}
@@ -148,6 +163,10 @@ def features_of(architecture: str | None, model: str | None) -> dict[Feature, bo
 def _traits(architecture: str) -> dict[Feature, bool]:
     if architecture in _DENSE_TEXT or _ENCODER.match(architecture):
         return {"moe": False, "hybrid_model": False, "multimodal": False}
+    if architecture in _DENSE_VISION:
+        return {"moe": False, "hybrid_model": False}
+    if architecture == "Qwen3_5ForConditionalGeneration":
+        return {"moe": False, "hybrid_model": True}
     features: dict[Feature, bool] = {}
     if _MOE.search(architecture):
         features["moe"] = True
