@@ -269,6 +269,27 @@ def test_a_flag_removed_long_ago_matters_if_it_is_set() -> None:
     assert match_issues([gone], other, None, Version.parse("0.22.0")) == []
 
 
+@pytest.mark.parametrize(
+    ("base", "kind", "applies"),
+    [
+        ("0.20.0", "startup", Applies.NO),
+        ("0.19.1", "startup", Applies.UNKNOWN),  # the move would bring it
+        (None, "startup", Applies.UNKNOWN),
+        (NIGHTLY, "startup", Applies.UNKNOWN),  # whether it has the issue is not known
+        ("0.20.0", "performance", Applies.UNKNOWN),
+    ],
+)
+def test_a_failed_start_that_the_running_version_has_too_is_none_of_this_server(
+    base: str | None, kind: str, applies: Applies
+) -> None:
+    running = None if base is None else Version.parse(base)
+    (found,) = match_issues([record(kind=kind)], Deployment(), running, Version.parse("0.21.0"))
+    assert found.applies is applies
+    if applies is Applies.NO:
+        assert found.why == "0.20.0 has it too, and the server that runs now did start"
+    assert match_issues([record(kind=kind)], IN_SCOPE, running, Version.parse("0.21.0"))[0].applies is not Applies.NO
+
+
 def test_a_finding_names_the_flags_that_it_waits_for() -> None:
     (found,) = match_issues([record()], Deployment(), None, Version.parse("0.21.0"))
     assert found.missing == ("--accelerator", "--model")

@@ -39,9 +39,17 @@ def match_facts(issue: KnownIssue, facts: ScopeFacts, workloads: "Sequence[Workl
 
 
 def _match_with_flags(
-    issue: KnownIssue, facts: ScopeFacts, workloads: "Sequence[Workload]", *, is_carried: bool = False
+    issue: KnownIssue,
+    facts: ScopeFacts,
+    workloads: "Sequence[Workload]",
+    *,
+    is_carried: bool = False,
+    base_with_it: Version | None = None,
 ) -> tuple[Applies, str, tuple[str, ...]]:
-    """The answer, its reason, and the flags that would give the missing facts."""
+    """The answer, its reason, and the flags that would give the missing facts.
+
+    `base_with_it`: the version that runs now, if it has the issue for sure.
+    """
     missing: list[KeyMatch] = []
     held: list[str] = []
     for key in match_keys(issue.scope, facts, workloads):
@@ -58,6 +66,8 @@ def _match_with_flags(
         off = next((key.opt_in for key in missing if key.opt_in), None)
         if off is not None:
             return Applies.NO, f"{off} is off by default, and nothing says that it is switched on", ()
+    if missing and issue.kind is IssueKind.STARTUP and base_with_it is not None:
+        return Applies.NO, f"{base_with_it} has it too, and the server that runs now did start", ()
     if missing:
         also = f"; if it applies, a workaround is active: {_settings_text(active)}" if active else ""
         flags = tuple(key.flag for key in missing if key.flag)
@@ -104,7 +114,10 @@ def match_issues(
         if effect is None:
             continue
         is_carried = base is not None and effect[0] is Effect.CARRIED and effect[2]
-        applies, why, missing = _match_with_flags(issue, facts, workloads, is_carried=is_carried)
+        base_with_it = base if base is not None and affects(issue, base) else None
+        applies, why, missing = _match_with_flags(
+            issue, facts, workloads, is_carried=is_carried, base_with_it=base_with_it
+        )
         if base is None and _is_old_change(issue, candidate) and not _sets_removed_flag(issue, applies):
             continue
         kind, effect_why, certain = effect
