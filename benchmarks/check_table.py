@@ -9,10 +9,10 @@ The answers of an older state of the program come from a worktree of its commit,
     PYTHONPATH=../before python benchmarks/check_table.py --answers BEFORE.json
 
 A green was earned if every release of the move was reviewed for the platform and the candidate takes the launch line,
-as far as is known today: coverage.yaml, and the launch lines that the newest answers refuse. An issue that may apply
-has a line of its own to read, unless it is below high and one source settles it with others (the launch line, or
-`--collect-env`): these share a line. No network is used, and no store. Four launch lines carry what people carry along:
-flags of the past, and one that never was.
+as far as is known today: coverage.yaml, and the launch lines that the newest answers refuse. Issues that may apply are
+counted as `check` counts them: apart are those below high that one source settles together (the launch line, or
+`--collect-env`), which have no line of their own. No network is used, and no store. Four launch lines carry what
+people carry along: flags of the past, and one that never was.
 """
 
 import argparse
@@ -243,7 +243,7 @@ def report(states: dict[str, list[dict[str, Any]]]) -> str:
         "Made by `python benchmarks/check_table.py --before BEFORE.json --after AFTER.json`; the script says how the",
         f"answers are made, on {datetime.now(UTC).date()}. Before is commit 889e0d3. P pass, F fail, I inconclusive, E",
         "refused: the answers to the seven moves with the launch line. May apply: known issues that need more facts,",
-        "mean of the checks; those in a line of their own are the ones to read, one by one.",
+        "mean of the checks; apart are those that one source settles together, as `check` counts them.",
         "",
         "| | " + " | ".join(states) + " |",
         "|---|" + "---|" * len(states),
@@ -268,7 +268,7 @@ def report(states: dict[str, list[dict[str, Any]]]) -> str:
         for given in states.values():
             own = [one for one in given if one["row"] == number and one["way"] == WITH]
             letters = "".join(one["decision"][0].upper() for one in own)
-            cells.append(f"{letters} | {sum(one['may_apply'] for one in own) / len(own):.1f}")
+            cells.append(f"{letters} | {mean_to_read(own, WITH):.1f}")
         lines.append(f"| {row.accelerator}: `{row.line}` | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -297,14 +297,12 @@ def _summary(states: dict[str, list[dict[str, Any]]]) -> list[tuple[str, list[st
         counts = [sum(code in one["reasons"] and one["way"] == WITH for one in given) for given in states.values()]
         summary.append((f"reason `{code}`", list(map(str, counts))))
     for way in (WITH, WITHOUT):
-        means = []
-        for given in states.values():
-            own = [one["may_apply"] for one in given if one["way"] == way]
-            means.append(f"{sum(own) / len(own):.2f}")
-        summary.append((f"may apply a check, {way}", means))
-        summary.append(
-            (f"of these in a line of their own, {way}", [f"{mean_to_read(one, way):.2f}" for one in states.values()])
-        )
+        own = [[one for one in given if one["way"] == way] for given in states.values()]
+        every = [sum(one["may_apply"] for one in given) / len(given) for given in own]
+        read = [mean_to_read(given, way) for given in states.values()]
+        summary.append((f"may apply a check, {way}", [f"{mean:.2f}" for mean in read]))
+        apart = [f"{mean - alone:.2f}" for mean, alone in zip(every, read, strict=True)]
+        summary.append((f"more that one source settles together, {way}", apart))
     return summary
 
 

@@ -165,7 +165,11 @@ def issues_section(result: Result, detail: Detail) -> Section:
     chosen = select_issues(result, verbose=detail.verbose, is_full=detail.is_full)
     if result.command == "compare" and not (detail.is_page or detail.verbose):
         return Section("Known issues", tuple(_one_screen(result, chosen)))
-    blocks.append(Paragraph(f"{issue_tally(result.known_issues)}."))
+    together = issues_counted_together(result)
+    apart = {one.id for members in together.values() for one in members}
+    words = [issue_tally([one for one in result.known_issues if one.id not in apart])]
+    words += [f"{len(members)} more {what}{_resolved_text(members)}" for what, members in together.items()]
+    blocks.append(Paragraph(f"{'; '.join(filter(None, words))}."))
     parts = (chosen.groups, chosen.undecided, chosen.minor)
     is_folding = detail.is_page
     loud = [[group for group in part if not (is_folding and group.is_quiet)] for part in parts]
@@ -183,6 +187,11 @@ def issues_section(result: Result, detail: Detail) -> Section:
     if chosen.more:
         blocks.append(Paragraph(f"{chosen.more}."))
     return Section("Known issues", tuple(blocks))
+
+
+def _resolved_text(issues: Sequence[KnownIssueOut]) -> str:
+    resolved = sum(one.effect is Effect.RESOLVED for one in issues)
+    return f" ({resolved} of them resolved)" if resolved else ""
 
 
 def _one_screen(result: Result, chosen: IssueSelection) -> Iterator[Block]:
@@ -288,8 +297,8 @@ def select_issues(result: Result, *, verbose: bool = False, is_full: bool = Fals
     ]
     minor = [] if verbose else [group for group in [_minor_group(result)] if len(group)]
     more = _more(result, listed, shown, () if is_full else (*groups, *undecided, *minor), is_full=is_full)
-    if not is_full:
-        more += [f"{len(members)} more {what}: -v shows them" for what, members in together.items()]
+    if together and not (is_full or more):
+        more.append("-v shows all of them")
     rest = [*listed[limit:], *chain.from_iterable(together.values())]
     return IssueSelection(groups, undecided, minor, rest, "; ".join(more))
 
