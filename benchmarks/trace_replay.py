@@ -33,6 +33,7 @@ from regress_gate.bench.load.sending import (
     PreparedRequest,
     RequestSender,
     lone_requests,
+    most_at_once,
     open_loop,
 )
 from regress_gate.bench.load.trace import Trace, open_trace, trace_facts
@@ -123,6 +124,7 @@ def requests_of(trace: Trace, ordinal: int) -> list[PreparedRequest]:
 async def replay(url: str, requests: list[PreparedRequest], times: Floats) -> tuple[float, Floats]:
     """When the trace began (time.monotonic), and when each request was sent by the client's own stamp."""
     transport = HttpTransport(resolve_target(Target(url, MODEL), allow_remote=False))
+    await transport.open_ahead(most_at_once(times.tolist()))
     sender = RequestSender(transport, 60.0, time.monotonic() + 600.0, lambda: None)
     records = await open_loop(sender, lone_requests(requests), times.tolist(), None)
     await transport.close()

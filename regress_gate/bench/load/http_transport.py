@@ -12,9 +12,11 @@ import re
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from ipaddress import ip_address
+from math import inf
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -210,7 +212,7 @@ class Transport(Protocol):
 
 class _Connection(asyncio.Protocol):
     def __init__(self) -> None:
-        self.idle_since = 0.0
+        self.idle_since = inf  # while it was never used: servers close after an answer that no request followed
         self._parser = ResponseParser()
         self._receive: BodyReceiver = _discard
         self._transport: asyncio.Transport | None = None
@@ -286,9 +288,34 @@ class HttpTransport:
             head += f"Authorization: Bearer {api_key}\r\n"
         self._head = head.encode("latin-1")
         self._idle: list[_Connection] = []
+        self._ahead = 0
+        self._opening: set[asyncio.Task[None]] = set()
+
+    async def open_ahead(self, connections: int) -> None:
+        """Have so many connections open that no request uses, from now on, so that none of them waits for one."""
+        self._ahead = connections
+        self._replenish()
+        if self._opening:
+            await asyncio.wait(self._opening)
+
+    def _replenish(self) -> None:
+        for connection in self._idle:
+            if not connection.reusable:
+                connection.abort()
+        self._idle = [connection for connection in self._idle if connection.reusable]
+        for _ in range(self._ahead - len(self._idle) - len(self._opening)):
+            task = asyncio.get_running_loop().create_task(self._open())
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    async def _open(self) -> None:
+        with suppress(RequestError):  # a request finds it, and says so
+            self._idle.append(await self._connect())
 
     async def post(self, body: bytes, receive: BodyReceiver) -> int:
         connection = self._kept() or await self._connect()
+        if self._ahead:
+            asyncio.get_running_loop().call_soon(self._replenish)  # after the request is written
         try:
             status = await connection.exchange(
                 b"%bContent-Length: %d\r\n\r\n%b" % (self._head, len(body), body), receive
@@ -300,6 +327,9 @@ class HttpTransport:
         return status
 
     async def close(self) -> None:
+        self._ahead = 0
+        for task in self._opening:
+            task.cancel()
         for connection in self._idle:
             connection.abort()
         self._idle.clear()

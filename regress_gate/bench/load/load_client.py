@@ -22,6 +22,7 @@ from regress_gate.bench.load.sending import (
     SharedWindow,
     closed_loop,
     lone_requests,
+    most_at_once,
     open_loop,
 )
 from regress_gate.bench.load.token_counting import TOKENIZE_PATH, TokenCounter
@@ -154,6 +155,7 @@ class _Stream:
 
     async def send(self, sender: RequestSender) -> None:
         if self.workload.is_open_loop:
+            await self.transport.open_ahead(most_at_once(self.times))
             records = await open_loop(sender, self.measured, self.times, self.workload.concurrency)
         else:
             records = await closed_loop(sender, self.measured, self.workload.concurrency)

@@ -10,52 +10,19 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from threading import Event, Thread
-from types import TracebackType
-from typing import Self
+
+import numpy as np
 
 from regress_gate.bench.load.http_transport import Transport
 from regress_gate.bench.load.load_errors import RequestError, RequestFailure, RequestFailureKind
+from regress_gate.bench.load.precise_timer import PreciseTimer
 from regress_gate.bench.load.responses import StreamedResponse, WholeResponse
-
-
-class PreciseTimer:
-    """A context manager that calls `ring(due)` on the running loop at each due time (time.monotonic, ascending).
-
-    A thread sleeps between the times and wakes the loop from outside, as a server does: asyncio's own timers round up
-    to the next millisecond on Linux. If the loop or the thread was delayed, every missed time is rung.
-    """
-
-    def __init__(self, times: Iterable[float], ring: Callable[[float], None]) -> None:
-        self._times = times
-        self._ring = ring
-        self._stopped = Event()
-        self._loop = asyncio.get_running_loop()
-        self._thread = Thread(target=self._run, name="precise-timer", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopped.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        for due in self._times:
-            if self._stopped.wait(max(0.0, due - time.monotonic())):
-                return
-            self._loop.call_soon_threadsafe(self._ring_unless_stopped, due)
-
-    def _ring_unless_stopped(self, due: float) -> None:
-        if not self._stopped.is_set():
-            self._ring(due)
-
 
 OPEN_LOOP_LEAD = 0.05
 """Seconds between the start of an open loop and its first request."""
+_OPENING = 0.05
+"""Seconds in which connections that are opened ahead of requests are ready, also while the server is busy."""
+_MOST_AHEAD = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +182,12 @@ async def closed_loop(
         for _ in range(min(concurrency or len(conversations), len(conversations))):
             group.create_task(user())
     return [record for each in records for record in each]
+
+
+def most_at_once(times: Sequence[float]) -> int:
+    """The most requests of an open loop that begin within the time in which the next connections are opened."""
+    ends = np.searchsorted(times, np.asarray(times) + _OPENING, side="right")
+    return min(_MOST_AHEAD, int(np.max(ends - np.arange(len(times)), initial=0)))
 
 
 async def open_loop(
