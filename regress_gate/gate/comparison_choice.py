@@ -155,12 +155,12 @@ def _matching_holdings(
     holdings: list[Holding] = []
     match ref.kind:
         case RefKind.VERSION if ref.version is not None:
-            holdings = [holding for holding in kept if holding.version.matches(ref.version)]
+            holdings = _named_by(ref.version, kept)
         case RefKind.PINNED:
             newest = next((pin for pin in pins if any(h.version.matches(pin.version) for h in kept)), None)
             if newest is None:
                 raise NoDataError("no pinned version has stored runs; pin one with `regress-gate baseline pin VERSION`")
-            holdings = [holding for holding in kept if holding.version.matches(newest.version)]
+            holdings = _named_by(newest.version, kept)
         case RefKind.LATEST:
             holdings = _newest(holding for holding in kept if holding.version.channel is Channel.RELEASE)
         case RefKind.NIGHTLY if ref.day is None:
@@ -172,6 +172,13 @@ def _matching_holdings(
         case _:
             pass
     return holdings
+
+
+def _named_by(version: Version, kept: Sequence[Holding]) -> list[Holding]:
+    """Where a build of exactly this name was measured, builds that are more than it (`0.19.1+fork`) are not meant."""
+    matching = [holding for holding in kept if holding.version.matches(version)]
+    exact = {_suite_and_testbed(holding) for holding in matching if holding.version == version}
+    return [one for one in matching if one.version == version or _suite_and_testbed(one) not in exact]
 
 
 def _pairs(ours: Sequence[Holding], theirs: Sequence[Holding]) -> list[tuple[Holding, Holding]]:

@@ -46,6 +46,12 @@ class TestRef:
             "0.19.1+cu129",
         ]
 
+    def test_a_version_that_is_stored_by_exactly_its_name_is_no_build_of_a_fork(self) -> None:
+        assert versions("v0.19.1", holding("0.19.1"), holding("0.19.1+fork")) == ["0.19.1"]
+        assert versions("v0.19.1", holding("0.19.1", "other"), holding("0.19.1+fork")) == ["0.19.1", "0.19.1+fork"]
+        left, right = choose(holding(NEW), holding(f"{NEW}+fork"), baseline=NEW, candidate=f"{NEW}+fork")
+        assert (str(left.version), str(right.version)) == (NEW, f"{NEW}+fork")
+
     def test_latest_is_the_newest_release_by_number_and_no_candidate(self) -> None:
         held = [holding("0.9.2"), holding("0.10.0", "lab"), holding("0.10.0", "other"), holding("0.11.0rc1")]
         assert versions("latest", *held) == ["0.10.0", "0.10.0"]
