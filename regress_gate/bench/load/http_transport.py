@@ -11,6 +11,7 @@ import asyncio
 import re
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -287,7 +288,8 @@ class HttpTransport:
         if api_key is not None:
             head += f"Authorization: Bearer {api_key}\r\n"
         self._head = head.encode("latin-1")
-        self._idle: list[_Connection] = []
+        self._idle: deque[_Connection] = deque()
+        """The one that was used least recently first: in turns, so that none of many is idle for too long."""
         self._ahead = 0
         self._opening: set[asyncio.Task[None]] = set()
 
@@ -299,10 +301,12 @@ class HttpTransport:
             await asyncio.wait(self._opening)
 
     def _replenish(self) -> None:
-        for connection in self._idle:
-            if not connection.reusable:
+        kept, self._idle = self._idle, deque()
+        for connection in kept:
+            if connection.reusable:
+                self._idle.append(connection)
+            else:
                 connection.abort()
-        self._idle = [connection for connection in self._idle if connection.reusable]
         for _ in range(self._ahead - len(self._idle) - len(self._opening)):
             task = asyncio.get_running_loop().create_task(self._open())
             self._opening.add(task)
@@ -310,7 +314,8 @@ class HttpTransport:
 
     async def _open(self) -> None:
         with suppress(RequestError):  # a request finds it, and says so
-            self._idle.append(await self._connect())
+            connection = await self._connect()
+            self._idle.append(connection)
 
     async def post(self, body: bytes, receive: BodyReceiver) -> int:
         connection = self._kept() or await self._connect()
@@ -330,6 +335,8 @@ class HttpTransport:
         self._ahead = 0
         for task in self._opening:
             task.cancel()
+        if self._opening:
+            await asyncio.wait(self._opening)
         for connection in self._idle:
             connection.abort()
         self._idle.clear()
@@ -337,7 +344,7 @@ class HttpTransport:
 
     def _kept(self) -> _Connection | None:
         while self._idle:
-            connection = self._idle.pop()
+            connection = self._idle.popleft()
             if connection.reusable:
                 return connection
             connection.abort()

@@ -1,6 +1,7 @@
 """Connections: what is used again, what is not, and how each way of breaking is told apart."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -122,3 +123,53 @@ def test_an_unknown_host_is_no_measurement(monkeypatch):
     monkeypatch.setattr("socket.getaddrinfo", unknown)
     with pytest.raises(LoadError, match="not known"):
         resolve_target(Target("http://nowhere.invalid", "m"), allow_remote=False)
+
+
+def test_connections_are_open_before_they_are_needed_and_all_are_closed_in_the_end():
+    async def talk() -> tuple[int, int, int]:
+        accepted: list[asyncio.StreamWriter] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted.append(writer)
+            try:
+                while await reader.readuntil(b"\r\n\r\n"):
+                    await reader.readexactly(2)
+                    writer.write(OK)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                pass
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        transport = HttpTransport(resolve_target(Target(f"http://127.0.0.1:{port}", "m"), allow_remote=False))
+        await transport.open_ahead(3)
+        while len(accepted) < 3:
+            await asyncio.sleep(0)
+        before = len(accepted)
+        await asyncio.gather(*(transport.post(b"{}", lambda *_: None) for _ in range(3)))
+        while len(accepted) < 6:  # for those that are used, others are opened
+            await asyncio.sleep(0)
+        await transport.close()
+        server.close()
+        await server.wait_closed()
+        while not all(writer.is_closing() for writer in accepted):
+            await asyncio.sleep(0)
+        return before, len(accepted), sum(writer.is_closing() for writer in accepted)
+
+    assert asyncio.run(asyncio.wait_for(talk(), 60)) == (3, 6, 6)
+
+
+def test_a_server_that_is_away_is_found_by_the_request_and_not_by_what_is_opened_ahead():
+    async def talk() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        transport = HttpTransport(resolve_target(Target(f"http://127.0.0.1:{port}", "m"), allow_remote=False))
+        await transport.open_ahead(2)
+        try:
+            await transport.post(b"{}", lambda *_: None)
+        finally:
+            await transport.close()
+
+    with pytest.raises(RequestError, match="connection refused"):
+        asyncio.run(talk())
