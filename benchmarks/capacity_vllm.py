@@ -1,11 +1,12 @@
 """The capacity of a real vLLM on the CPU, against itself and against one that may take fewer sequences at once.
 
-    python benchmarks/capacity_vllm.py [--version 0.19.1] [--blocks 5] [--requests 200]
+    python benchmarks/capacity_vllm.py [--version 0.19.1] [--blocks 5] [--requests 200] [--keep FOLDER]
 
 One version is measured as three: as itself, once more, and with two sequences at once in place of eight. A launch
 line sees the name that the version was given, starts the same build, and lets it report that name. Exits 1 where
 the version fails against itself, or where the loss is not found. Installs the version (`env add`) if it is not
-there. Takes half an hour for five blocks on a machine with two cores that does nothing else.
+there. `--keep` names a folder for suite, launch line and store. Takes half an hour for five blocks on a machine with
+two cores that does nothing else.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,9 +130,11 @@ def main() -> int:
     parser.add_argument("--version", default="0.19.1")
     parser.add_argument("--blocks", type=int, default=5)
     parser.add_argument("--requests", type=int, default=200, help="at each rate")
+    parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory() as place:
+        folder = Path(place).absolute()
+        folder.mkdir(exist_ok=True)
         write(folder, given.version, given.requests)
         found = {name: compare(folder, given.version, name, given.blocks) for name in CANDIDATES}
     print("| candidate | exit | loss of capacity | what it says |\n| --- | --- | --- | --- |")
