@@ -171,26 +171,26 @@ class BisectReport(View):
         if stage.end is StageEnd.NO_STEP:
             return _no_step_text(state)
         if stage.end is StageEnd.TWO_STEPS:
-            return ("Search the parts one by one: ", *self._parts(stage))
+            first, second = self._parts(stage)
+            return ("Search the parts one by one: ", Code(first), " and ", Code(second))
         return "The budget is spent. The same command goes on from the runs that are stored."
 
-    def _parts(self, stage: SearchStage) -> list[Any]:
+    def _parts(self, stage: SearchStage) -> list[str]:
         """Commands for the two parts of a row with two steps."""
         state = stage.state
         measured = sorted({each.position for each in state.runs})
         first, second = (0, len(state.row) - 1) if state.two is None else state.two.places
         middle = [at for at in measured if first < at <= second] or measured[1:-1] or [0]
         split = middle[len(middle) // 2]
-        parts: list[Any] = []
+        commands = []
         for good, bad in ((0, split), (split, len(state.row) - 1)):
             losses = [fmean(each.loss or 0.0 for each in state.runs_at(at)) for at in (good, bad)]
             ends = (str(state.row[at].version) for at in (good, bad))
             words = bisect_command(*ends, scenario=state.series.scenario, metric=state.series.metric)
             is_same_way = losses[1] >= losses[0]
             more = ["--improvement"] if is_same_way == state.series.is_improvement else []
-            command = f"{words} {shlex.join([*self.place_options, *self.search_flags, *more])}".strip()
-            parts += [Code(command), " and " if bad == split else ""]
-        return parts
+            commands.append(f"{words} {shlex.join([*self.place_options, *self.search_flags, *more])}".strip())
+        return commands
 
     def _attribution(self, stage: SearchStage) -> str | None:
         """The command that measures the slower build with what the faster one has; None where it does not apply."""
@@ -244,7 +244,8 @@ class BisectReport(View):
 
     def data(self) -> dict[str, Any]:
         """`stages` from the coarsest to the finest; `last_good`, `first_bad` and `change` of the finest that found the
-        step, null without one. Changes are natural: of the value, not of the loss."""
+        step, null without one; `parts` are the commands for both parts of a row with two steps. Changes are natural: of
+        the value, not of the loss."""
         stage = self._answer
         state = stage.state
         low, high, mass = state.place
@@ -262,6 +263,7 @@ class BisectReport(View):
             "first_bad": _candidate_data(state.row[high]) if is_found else None,
             "probability": mass if is_found else None,
             "change": _change(state) if is_found else None,
+            "parts": self._parts(stage) if stage.end is StageEnd.TWO_STEPS else [],
             "left_out": [str(version) for version in self.left_out],
             "files": None if self.files is None else list(self.files.names),
             "files_changed": None if self.files is None else self.files.count,
