@@ -27,6 +27,7 @@ from regress_gate.bench.drivers import DriverMeter, find_driver
 from regress_gate.bench.experiment.capacity_search import known_levels, search_levels
 from regress_gate.bench.experiment.experiment_plan import (
     BASELINE,
+    CANDIDATE,
     COUNTER_TEST,
     SINGLE,
     ExperimentPlan,
@@ -329,7 +330,7 @@ def run_experiment(
         )
         progress.expect(_expected_seconds(store, plan))
         baseline = sides.get(BASELINE) or next(iter(sides.values()))
-        rates = _capacity_levels(store, plan, task, baseline, bench, progress, levels)
+        rates = _capacity_levels(store, plan, task, (baseline, sides.get(CANDIDATE)), bench, progress, levels)
         control = ExperimentControl(
             why_void=_void_reason(task.suite),
             way=(task.provisioning.way or ProvisionMethod.VENV).value,
@@ -401,14 +402,15 @@ def _capacity_levels(
     store: Repository,
     plan: ExperimentPlan,
     task: MeasurementTask,
-    side: ExperimentSide,
+    sides: tuple[ExperimentSide, ExperimentSide | None],
     bench: ExperimentSetup,
     progress: ProgressReporter,
     given: Mapping[str, tuple[float, ...]],
 ) -> dict[str, tuple[float, ...]]:
     """The rates of the scenarios whose capacity is asked for: those that are given, those of stored runs, so that these
-    can be compared, else searched on a server of the baseline. A version that is measured alone takes those of any
-    other version."""
+    can be compared, else searched on a server of the baseline, and of the candidate if it carries less. A version that
+    is measured alone takes those of any other version."""
+    side, candidate = sides
     wanted = [pair for pair in load_workloads(task.suite) if pair[0].workload.capacity is not None]
     if not wanted:
         return {}
@@ -421,7 +423,7 @@ def _capacity_levels(
     for group in server_groups(task.suite):
         unknown = [(each, load) for each, load in wanted if each in group.scenarios and each.name not in levels]
         if unknown:
-            levels |= search_levels(group, unknown, side, bench)
+            levels |= search_levels(group, unknown, side, candidate, bench)
     for scenario, _ in wanted:
         rates = ", ".join(f"{rate:g}" for rate in levels[scenario.name])
         progress.note(f"capacity of {scenario.name}: measured at {rates} requests a second")

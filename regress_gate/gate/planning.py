@@ -216,13 +216,14 @@ class RunPlan:
 
     @property
     def seconds(self) -> float | None:
-        """With the search of capacities: a run whose trials are as many as the probes may be."""
+        """With the search of capacities: a run whose trials are as many as the probes may be, with one of the
+        candidate."""
         if self.seconds_a_block is None:
             return None
         return math.ceil(self.blocks / self.hosts) * self.seconds_a_block + self._search_seconds(self.seconds_a_block)
 
     def _search_seconds(self, seconds_a_block: float) -> float:
-        return seconds_a_block / _SIDES * MOST_PROBES / len(LEVELS) if self.searches else 0.0
+        return seconds_a_block / _SIDES * (MOST_PROBES + 1) / len(LEVELS) if self.searches else 0.0
 
     @property
     def gpu_minutes(self) -> float | None:

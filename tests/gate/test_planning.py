@@ -289,7 +289,7 @@ class TestCapacities:
         suite = a_suite(self.CAPACITY).model_copy(update={"cost": RunCost(minutes=5.0, gpus=1, source="a model")})
         plan = planned([], suite=suite, blocks=2)
         assert [(each.scenario, each.requests, each.is_searched) for each in plan.capacities] == [("chat", 100, True)]
-        assert plan.seconds == pytest.approx(2 * 2 * 300 + 300 * 8 / 5)
+        assert plan.seconds == pytest.approx(2 * 2 * 300 + 300 * 9 / 5)  # eight probes, and one of the candidate
         assert plan.as_document()["capacities"] == [{"scenario": "chat", "requests": 100, "is_searched": True}]
 
     def test_rates_of_stored_runs_are_not_searched_again(self):

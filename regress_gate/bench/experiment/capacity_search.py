@@ -7,7 +7,8 @@ the next. Not for the capacity itself, which `stats.capacity` takes from the lev
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from regress_gate.bench.experiment.experiment_plan import LEVELS, MOST_PROBES, ServerGroup
@@ -20,6 +21,7 @@ from regress_gate.bench.experiment.run_maker import (
 )
 from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.provision.interface import ServeRequest
+from regress_gate.bench.server.server import Server
 from regress_gate.bench.server.server_failures import ServerError
 from regress_gate.bench.tiny_model import model_path
 from regress_gate.errors import InputError
@@ -125,6 +127,15 @@ def levels_around(rate: float) -> tuple[float, ...]:
     return tuple(float(f"{rate * part:.4g}") for part in LEVELS)
 
 
+def levels_down_to(rate: float, levels: Sequence[float]) -> tuple[float, ...]:
+    """As many levels in equal ratios, from below this rate to the highest of the others; these, if it is not lower."""
+    low, high = rate * LEVELS[1], levels[-1]
+    if low >= levels[0]:
+        return tuple(levels)
+    steps = len(levels) - 1
+    return tuple(float(f"{low * (high / low) ** (step / steps):.4g}") for step in range(steps + 1))
+
+
 def known_levels(runs: Sequence[Run]) -> dict[str, tuple[float, ...]]:
     """By scenario, the rates that the newest of these runs was measured at. Runs are in the order of their making."""
     found: dict[str, tuple[float, ...]] = {}
@@ -154,20 +165,49 @@ def search_levels(
     group: ServerGroup,
     workloads: Sequence[tuple[Scenario, LoadWorkload]],
     side: ExperimentSide,
+    candidate: ExperimentSide | None,
     setup: ExperimentSetup,
 ) -> dict[str, tuple[float, ...]]:
-    """Start a server of the group and search the rates of these scenarios on it, one after the other.
+    """Start a server of the group and search the rates of these scenarios on it, one after the other. A server of the
+    candidate is then sent the lowest of each; where it breaks the promise there, it is searched as well, and the levels
+    reach down to its capacity.
 
-    Raises ServerError if it does not start, and InputError for objectives that no load, or every load, keeps.
+    Raises ServerError if the server does not start, and InputError for objectives that no load, or every load, keeps.
     """
-    server_config = group.server
-    request = ServeRequest(
-        model_path(server_config.model), server_config.model, server_config.engine_args, server_config.env
-    )
+    found: dict[str, tuple[float, ...]] = {}
+    with _server_of(group, side, setup) as server:
+        for scenario, workload in workloads:
+            setup.say(f"searching the capacity of {scenario.name} on {side.wanted}")
+            try:
+                rate = search_rate(_prober(server.url, scenario, workload, setup), _promise(scenario))
+            except ValueError as error:
+                raise InputError(f"scenario {scenario.name}: {error}", todo="change its slo or capacity") from None
+            found[scenario.name] = levels_around(rate)
+    if candidate is not None:
+        # One that does not start, or keeps the promise at no rate, is the concern of the blocks.
+        with suppress(ServerError), _server_of(group, candidate, setup) as server:
+            for scenario, workload in workloads:
+                probe = _prober(server.url, scenario, workload, setup)
+                levels = found[scenario.name]
+                if probe(None, levels[0]).attainment < _promise(scenario):
+                    setup.say(f"searching the capacity of {scenario.name} on {candidate.wanted}, which is lower")
+                    with suppress(ValueError):
+                        found[scenario.name] = levels_down_to(search_rate(probe, _promise(scenario)), levels)
+    return found
+
+
+def _promise(scenario: Scenario) -> float:
+    return scenario.workload.capacity or 1.0
+
+
+@contextmanager
+def _server_of(group: ServerGroup, side: ExperimentSide, setup: ExperimentSetup) -> Iterator[Server]:
+    config = group.server
+    request = ServeRequest(model_path(config.model), config.model, config.engine_args, config.env)
     server, failures = start_with_retries(
         side.environment,
         request,
-        setup.logs / f"capacity-{group.name}.log",
+        setup.logs / f"capacity-{group.name}-{side.wanted}.log",
         ready_within=setup.ready_within,
         starts=START_ATTEMPTS,
         say=setup.say,
@@ -175,19 +215,10 @@ def search_levels(
     )
     if server is None:
         raise ServerError(failures[-1])
-    found: dict[str, tuple[float, ...]] = {}
     with server:
         check_served_version(server, side.environment, side.wanted)
         side.environment.note_served(request)
-        for scenario, workload in workloads:
-            setup.say(f"searching the capacity of {scenario.name} on {side.wanted}")
-            try:
-                found[scenario.name] = levels_around(
-                    search_rate(_prober(server.url, scenario, workload, setup), scenario.workload.capacity or 1.0)
-                )
-            except ValueError as error:
-                raise InputError(f"scenario {scenario.name}: {error}", todo="change its slo or capacity") from None
-    return found
+        yield server
 
 
 def _prober(url: str, scenario: Scenario, workload: LoadWorkload, setup: ExperimentSetup) -> Probe:

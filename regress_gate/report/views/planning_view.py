@@ -123,7 +123,8 @@ def _capacity_text(capacity: CapacityPlan) -> str:
     rates = f"{capacity.requests} requests at each of {len(LEVELS)} rates in each run"
     if not capacity.is_searched:
         return f"{capacity.scenario}: {rates}, if the stored ones are of the baseline; else they are searched first"
-    search = f"its rates are searched first, on one more server start with at most {MOST_PROBES} probes"
+    search = f"its rates are searched first, on one more server start with at most {MOST_PROBES} probes, and on another"
+    search += " of the candidate with one, or as many if it carries less"
     return f"{capacity.scenario}: {search}; then {rates}"
 
 

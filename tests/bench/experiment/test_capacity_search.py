@@ -1,6 +1,7 @@
 """The search for the rate that a server carries: on fake servers whose capacity is known, in virtual time."""
 
 import asyncio
+import itertools
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from regress_gate.bench.experiment.capacity_search import (
     ProbeResult,
     at_levels,
     levels_around,
+    levels_down_to,
     search_rate,
 )
 from regress_gate.bench.load.load_workload import Arrival, LoadWorkload, RequestSlo
@@ -111,3 +113,14 @@ def test_a_scenario_with_a_capacity_is_sent_at_each_of_its_rates():
         ("plain", None),
         *(("searched", pytest.approx(10 * part)) for part in LEVELS),
     ]
+
+
+def test_levels_reach_down_to_a_candidate_that_carries_less():
+    levels = levels_around(10.0)
+    lower = levels_down_to(2.0, levels)
+    assert len(lower) == len(levels)
+    assert lower[0] < 2.0
+    assert lower[-1] == levels[-1]
+    ratios = [high / low for low, high in itertools.pairwise(lower)]
+    assert ratios == pytest.approx([ratios[0]] * len(ratios), rel=1e-3)
+    assert levels_down_to(9.0, levels) == levels

@@ -49,6 +49,20 @@ def test_a_version_with_fewer_seats_carries_fewer_requests(lab):
     assert "fewer requests" in outcome.json["reasons"][0]["text"]
 
 
+@pytest.mark.slow
+def test_the_rates_reach_down_to_a_candidate_that_carries_far_less(lab):
+    lab.behave({"0.19.1": ["--max-num-seqs=4"]}, usual=TIMES)
+    outcome, series = compared(lab)
+    assert (outcome.code, series["verdict"]) == (1, "regression"), outcome
+    assert series["change"] == pytest.approx(2 / 3, abs=0.1)
+    assert series["interval"][0] > 0.4
+    assert series["interval"][1] < 1.0
+    (levels,) = rates(lab.runs())
+    assert len(levels) == 5
+    assert levels[0] < 4
+    assert levels[-1] > 12
+
+
 def test_both_versions_are_measured_at_the_same_rates_around_the_baselines_capacity(lab):
     lab.suite.write_text(SUITE.replace("num_requests: 80", "num_requests: 40"))
     outcome, series = compared(lab, blocks=1)
@@ -76,7 +90,8 @@ def test_later_blocks_are_measured_at_the_rates_of_the_stored_ones(lab):
 
 def test_a_plan_tells_what_a_capacity_takes(lab):
     told = " ".join(lab("compare", "v0.19.0", "v0.19.1", "--measure", "--plan").out.split())
-    assert "capacity chat: its rates are searched first, on one more server start with at most 8 probes; then" in told
+    assert "capacity chat: its rates are searched first, on one more server start with at most 8 probes, and on" in told
+    assert "another of the candidate with one, or as many if it carries less; then" in told
     assert "80 requests at each of 5 rates in each run" in told
 
 
