@@ -1,14 +1,15 @@
 """How good the known-issue records are on cases that were collected without a look at them.
 
     python benchmarks/held_out.py
-    python benchmarks/held_out.py --cases benchmarks/held_out_3.yaml --all --findings
+    python benchmarks/held_out.py --cases benchmarks/held_out_4.yaml --all --findings
 
-`held_out.yaml`, `held_out_2.yaml` and `held_out_3.yaml` say how their cases were collected. Each is put to the
+`held_out.yaml` and `held_out_2.yaml` to `held_out_4.yaml` say how their cases were collected. Each is put to the
 product's own check, with its move and its deployment. A case is *found* if a record of its fault applies to the
-deployment and affects the version that was reported, *asked* if it may apply and `check` asks for a fact that the
-thread does not tell, and *missed* otherwise. A record is of the fault if it refers to one of the case's threads, or if
-`same` of the case names it after both were read; `other` names those that refer to the thread and say that its fault
-is another. Recall counts what was found or asked.
+deployment and affects the version that was reported, or if the test of the launch line refuses the `option` that the
+thread is about; *asked* if it may apply and `check` asks for a fact that the thread does not tell, and *missed*
+otherwise. A record is of the fault if it refers to one of the case's threads, or if `same` of the case names it after
+both were read; `other` names those that refer to the thread and say that its fault is another. Recall counts what was
+found or asked.
 
 Precision is the share of the findings that say "applies: yes" and affect the candidate, over all cases and controls,
 which a reader of record and thread judged to be true of that deployment and version: `judged` in the file, by case and
@@ -40,6 +41,7 @@ from regress_gate.app.check import check_version
 from regress_gate.app.settings import Settings
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.issue import Applies, Effect, IssueFinding
+from regress_gate.model.result import ReasonCode
 
 CASES = Path(__file__).with_name("held_out.yaml")
 PERIODS = (("0.8 to 0.18", "0.19.0"), ("0.19 to 0.26", "0.27.0"), ("0.27 to 0.33", None))
@@ -54,6 +56,8 @@ class Answer:
     decision: str
     findings: Sequence[IssueFinding]
     """Those that affect the candidate and apply or may apply."""
+    refused: Sequence[str]
+    """What the test of the launch line says."""
 
     @property
     def name(self) -> str:
@@ -80,7 +84,9 @@ class Answer:
     @property
     def outcome(self) -> str:
         applies = {one.applies for one in self.own}
-        return "found" if Applies.YES in applies else "asked" if applies else "missed"
+        option = self.case.get("option")
+        is_refused = option is not None and any(f"{option};" in f"{text};" for text in self.refused)
+        return "found" if Applies.YES in applies or is_refused else "asked" if applies else "missed"
 
     @property
     def period(self) -> str:
@@ -102,7 +108,8 @@ def ask(case: dict[str, Any]) -> Answer:
     )
     checked = check_version(settings, case["bad"], baseline=case["good"], offline=True)
     present = [one for one in checked.findings if one.applies is not Applies.NO and one.effect is not Effect.RESOLVED]
-    return Answer(case, checked.result.decision, present)
+    refused = [reason.text for reason in checked.result.reasons if reason.code is ReasonCode.LAUNCH_LINE]
+    return Answer(case, checked.result.decision, present, refused)
 
 
 def share(right: int, of: int) -> str:
