@@ -8,9 +8,10 @@
 package index as it was when 0.24.0, 0.27.1 and 0.32.0 were the newest release: which build is new is found there, as
 in any watch. `bisect` searches from 0.19.1 to 0.32.0, where the memory rises and falls again, and then both parts that
 it names. `attribute` compares 0.24.0 with 0.27.1, whose launcher switches prefix caching off, and lets `--attribute`
-find the flag. The suite, the commands, their exit codes and what they printed as JSON are written. Takes 15, 40 and 20
-minutes, and 12 GB of disk. Exits 1 where 0.24.0 is not found to need more memory, where the search over both steps does
-not say that there are two or one of them is not found, or where the flag is not named and confirmed.
+find the flag. The suite, the commands, their exit codes and what they printed as JSON are written. With `--keep FOLDER`
+the store stays there, and a search counts the runs of the watch. Takes 15, 40 and 20 minutes, and 12 GB of disk. Exits
+1 where 0.24.0 is not found to need more memory, where the search over both steps does not say that there are two or one
+of them is not found, or where the flag is not named and confirmed.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import threading
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -192,9 +193,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=tuple(PARTS))
     parser.add_argument("--write", type=Path, help="file of the results")
+    parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory() as place:
+        folder = Path(place).absolute()
+        folder.mkdir(exist_ok=True)
         (folder / "release-memory.yaml").write_text(SUITE, encoding="utf-8")
         (folder / "prefix.yaml").write_text(PREFIX_SUITE, encoding="utf-8")
         (folder / "regress-gate.toml").write_text(CONFIG, encoding="utf-8")
