@@ -134,7 +134,7 @@ def main() -> int:
     given = parser.parse_args()
     with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory() as place:
         folder = Path(place).absolute()
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         write(folder, given.version, given.requests)
         found = {name: compare(folder, given.version, name, given.blocks) for name in CANDIDATES}
     print("| candidate | exit | loss of capacity | what it says |\n| --- | --- | --- | --- |")

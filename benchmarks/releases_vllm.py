@@ -4,14 +4,15 @@
     python benchmarks/releases_vllm.py bisect --write benchmarks/results/vllm_bisect.json
     python benchmarks/releases_vllm.py attribute --write benchmarks/results/vllm_attribute.json
 
-`watch` pins 0.19.1 and looks three times, as if releases were nightlies. An index on 127.0.0.1 passes on the user's
-package index as it was when 0.24.0, 0.27.1 and 0.32.0 were the newest release: which build is new is found there, as
-in any watch. `bisect` searches from 0.19.1 to 0.32.0, where the memory rises and falls again, and then both parts that
-it names. `attribute` compares 0.24.0 with 0.27.1, whose launcher switches prefix caching off, and lets `--attribute`
-find the flag. The suite, the commands, their exit codes and what they printed as JSON are written. With `--keep FOLDER`
-the store stays there, and a search counts the runs of the watch. Takes 15, 40 and 20 minutes, and 12 GB of disk. Exits
-1 where 0.24.0 is not found to need more memory, where the search over both steps does not say that there are two or one
-of them is not found, or where the flag is not named and confirmed.
+`watch` pins 0.19.1 and looks three times, as if releases were nightlies, and once more where nothing is new. An index
+on 127.0.0.1 passes on the user's package index as it was when 0.24.0, 0.27.1 and 0.32.0 were the newest release: which
+build is new is found there, as in any watch. `bisect` searches from 0.19.1 to 0.32.0, where the memory rises and falls
+again, and then both parts that it names. `attribute` compares 0.24.0 with 0.27.1, whose launcher switches prefix
+caching off, and lets `--attribute` find the flag. The suite, the commands, their exit codes and what they printed as
+JSON are written. With `--keep FOLDER` the store stays there, and a search counts the runs of the watch. Takes 15, 40
+and 20 minutes on an idle machine with two cores, and 12 GB of disk. Exits 1 where 0.24.0 is not found to need more
+memory, where the search over both steps does not say that there are two or one of them is not found, or where the flag
+is not named and confirmed.
 """
 
 import argparse
@@ -146,7 +147,7 @@ def gate(folder: Path, *arguments: str, **environ: str) -> dict[str, Any]:
     done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     print(f"exit {done.returncode}", file=sys.stderr, flush=True)
     text = done.stdout.strip()
-    result = json.loads(text) if text.startswith("{") else text
+    result = json.loads(text) if text.startswith("{") else {}
     return {"command": " ".join(["regress-gate", *arguments]), "exit_code": done.returncode, "result": result}
 
 
@@ -169,8 +170,8 @@ def searched(folder: Path) -> tuple[list[dict[str, Any]], bool]:
     common = ("--suite", "release-memory.yaml", "--metric", "peak_memory", "--releases-only")
     whole = gate(folder, "bisect", f"v{PINNED}", f"v{LAST}", *common)
     done = [whole]
-    done += [gate(folder, *shlex.split(command)[1:]) for command in whole["result"]["parts"]]
-    return done, whole["result"]["end"] == "two_steps" and [one["exit_code"] for one in done] == [3, 0, 0]
+    done += [gate(folder, *shlex.split(command)[1:]) for command in whole["result"].get("parts", ())]
+    return done, whole["result"].get("end") == "two_steps" and [one["exit_code"] for one in done] == [3, 0, 0]
 
 
 def attributed(folder: Path) -> tuple[list[dict[str, Any]], bool]:
@@ -180,7 +181,7 @@ def attributed(folder: Path) -> tuple[list[dict[str, Any]], bool]:
         gate(folder, "env", "add", version, "--variant", "cpu")
     measure = ("compare", "0.24.0", "0.27.1", "--measure", "--attribute", "--suite", "prefix.yaml", "-n", "8")
     done = gate(folder, *measure, "--serve-command", LINE)
-    causes = [one for each in done["result"]["explanations"] for one in each["observed"]]
+    causes = [one for each in done["result"].get("explanations", ()) for one in each["observed"]]
     tests = [one["counter_test"] for one in causes if one["counter_test"] is not None]
     restoring = [one for one in tests if one["outcome"] == "restores" and "enable_prefix_caching" in one["engine_args"]]
     return [done], done["exit_code"] == 1 and len(restoring) > 0
@@ -197,7 +198,7 @@ def main() -> int:
     given = parser.parse_args()
     with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory() as place:
         folder = Path(place).absolute()
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "release-memory.yaml").write_text(SUITE, encoding="utf-8")
         (folder / "prefix.yaml").write_text(PREFIX_SUITE, encoding="utf-8")
         (folder / "regress-gate.toml").write_text(CONFIG, encoding="utf-8")

@@ -29,6 +29,7 @@ _SECRET_FORMS = re.compile(
     r"|(?<=hf_token=)'[^']{0,4000}'|(?<=hf_token': )'[^']{0,4000}'"
     r"|(?<=api-key=)\S+|(?<=hf-token=)\S+|(?<=\bpassword=)[^\s&'\"]*[^\s&'\":,;]"
 )
+"""After `password=`, a last `:`, `,` or `;` is taken for that of the sentence."""
 _HINT = re.compile(
     r"://|hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox|pypi-|nvapi-|A[KS]IA|eyJ|earer |api[_-]key|hf[_-]token|password="
 )

@@ -140,11 +140,11 @@ _MOST_READ = 2**20
 """Bytes that are read at once: a longer line counts as several."""
 _LONGEST_EVIDENCE = 400
 _START = b"non-default args: "
+_ARGUMENTS = re.compile(r"(?:[\w./]+:\d+\] )?non-default args: ")
+"""With the place in the source where the former engine has it."""
 _BEFORE_START = 60
 """Lines before the arguments that belong to the same start: the banner with the version."""
 _BANNER = re.compile(rb"\bversion v?\d")
-_START_TEXT = 4_000
-"""Lines of a start in which its facts are read."""
 _HAS_GRAPHS = ("compiled", "compile_cache_hit")
 _V0_WORDINGS = (
     (re.compile(r"^((?:\([^()]*\) )?[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d) ([\w./]+:\d+\])", re.MULTILINE), r"\1 [\2"),
@@ -314,7 +314,7 @@ def scan_log(lines: Iterable[bytes], name: str) -> ServerLog:
             if _IDLE not in raw or _PREEMPTED in raw:
                 statistics.append((number, raw[:LONGEST_LINE]))
             continue
-        if _START in raw:
+        if _START in raw and _is_start(raw):
             earlier = start if has_start else []
             start = _before_arguments(list(recent), has_start)
             recent.clear()
@@ -341,8 +341,14 @@ def scan_log(lines: Iterable[bytes], name: str) -> ServerLog:
     )
 
 
+def _is_start(raw: bytes) -> bool:
+    """Not so a request that speaks of it, in a log of prompts."""
+    return _ARGUMENTS.match(strip_prefix(raw[:LONGEST_LINE].decode("utf-8", "replace"))) is not None
+
+
 def _text_of(start: list[_Numbered]) -> str:
-    return b"".join(raw for _, raw in start[:_START_TEXT]).decode("utf-8", "replace")
+    ended = (raw if raw.endswith(b"\n") else raw + b"\n" for _, raw in start)  # a line that was cut has lost its end
+    return b"".join(ended).decode("utf-8", "replace")
 
 
 def _reworded(text: str) -> str:

@@ -290,6 +290,12 @@ def test_a_failed_start_that_the_running_version_has_too_is_none_of_this_server(
     assert match_issues([record(kind=kind)], IN_SCOPE, running, Version.parse("0.21.0"))[0].applies is not Applies.NO
 
 
+def test_a_slow_start_that_the_running_version_has_too_still_may_concern_it() -> None:
+    slow = record(kind="startup", signature=[{"metric": "startup_time", "direction": "worse", "change": None}])
+    (found,) = match_issues([slow], Deployment(), Version.parse("0.20.0"), Version.parse("0.21.0"))
+    assert found.applies is Applies.UNKNOWN
+
+
 def test_a_finding_names_the_flags_that_it_waits_for() -> None:
     (found,) = match_issues([record()], Deployment(), None, Version.parse("0.21.0"))
     assert found.missing == ("--accelerator", "--model")

@@ -84,6 +84,10 @@ def test_a_name_of_an_embedding_model_leaves_open_what_it_serves(model: str) -> 
     assert "embedding" not in features_of("Qwen3ForCausalLM", model)
 
 
+def test_an_architecture_goes_before_what_a_name_says() -> None:
+    assert features_of("Qwen3ForCausalLM", "org/8B-distilled-from-235B-A22B")["moe"] is False
+
+
 @given(st.text(), st.text())
 def test_any_text_may_be_asked_about(architecture: str, model: str) -> None:
     architecture_of(model)

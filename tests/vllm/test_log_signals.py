@@ -11,7 +11,7 @@ from regress_gate.gate.audit.engine import run_rules
 from regress_gate.gate.audit.observations import Targets
 from regress_gate.gate.audit.rule import Answer
 from regress_gate.vllm import log_signals
-from regress_gate.vllm.log_signals import MOST_MATCHES, RECENT_LINES, START_LINES, read_server_log, scan_log
+from regress_gate.vllm.log_signals import MOST_MATCHES, RECENT_LINES, START_LINES, ServerLog, read_server_log, scan_log
 from regress_gate.vllm.start_log import read_start_log
 from tests.factories.audits import a_log, observed, statistics_line
 
@@ -29,7 +29,7 @@ def test_a_signal_has_its_line_and_text() -> None:
 
 
 def test_only_the_last_start_counts() -> None:
-    lines = [f"{line}\n".encode() for line in [UNTUNED, *["x"] * 100, "INFO x non-default args: {}", "y"]]
+    lines = [f"{line}\n".encode() for line in [UNTUNED, *["x"] * 100, "non-default args: {}", "y"]]
     log = scan_log(lines, "x")
     assert log.has_start
     assert log.found("moe_default") == ()
@@ -207,3 +207,50 @@ def test_a_line_without_an_end_is_not_held_in_memory_whole(tmp_path: Path) -> No
     tracemalloc.stop()
     assert log.facts.deployment.model == "n"
     assert peak < 50 * 2**20
+
+
+ARGUMENTS = "(APIServer pid=7) INFO 11-21 02:11:13 [utils.py:233] non-default args: {'model': 'm'}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO 06-14 05:00:00 [logger.py:40] Received request cmpl-1: prompt: 'why non-default args: {}', params: x",
+        "INFO 06-14 05:00:00 [logger.py:40] Received request cmpl-1: prompt: '\\nnon-default args: {}', params: x",
+    ],
+)
+def test_a_prompt_that_speaks_of_arguments_is_no_start(line: str) -> None:
+    facts = a_log_of(ARGUMENTS, "Initializing a V1 LLM engine (v0.24.0) with config: model='m'", line).facts
+    assert (facts.deployment.model, facts.deployment.complete) == ("m", True)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "(APIServer pid=7) INFO 11-21 02:11:13 [utils.py:233] ",
+        "INFO 06-14 04:56:10 api_server.py:1896] ",
+        "vllm-1  | INFO 11-21 02:11:13 [utils.py:233] ",
+        "2026-11-21T02:11:13.1Z stdout F INFO 11-21 02:11:13 [utils.py:233] ",
+        "",
+    ],
+)
+def test_a_start_is_seen_whatever_stands_before_its_arguments(prefix: str) -> None:
+    assert a_log_of(f"{prefix}non-default args: {{'model': 'm'}}").has_start
+
+
+def test_facts_far_down_in_a_long_start_are_read() -> None:
+    noise = ["NCCL INFO Channel 00/32 : 0 1 2 3 4 5 6 7"] * 5_000
+    log = a_log_of(
+        ARGUMENTS, *noise, "(EngineCore pid=8) INFO 11-21 02:12:00 [x.py:1] GPU KV cache size: 49,152 tokens"
+    )
+    assert log.start is not None
+    assert log.start.kv_cache_tokens == 49152
+
+
+def test_the_line_after_one_that_is_far_too_long_is_read() -> None:
+    log = a_log_of("version 0.24.0", ARGUMENTS, "x" * 70_000, "Resolved architecture: LlamaForCausalLM")
+    assert log.facts.deployment.architecture == "LlamaForCausalLM"
+
+
+def a_log_of(*lines: str) -> ServerLog:
+    return scan_log([f"{line}\n".encode() for line in lines], "x")

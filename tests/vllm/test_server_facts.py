@@ -48,7 +48,7 @@ def test_of_each_signal_the_first_lines_of_different_texts_are_kept(tmp_path: Pa
         for number in range(40)
     ]
     log = tmp_path / "server.log"
-    log.write_text("\n".join(["INFO x non-default args: {}", *printed]))
+    log.write_text("\n".join(["non-default args: {}", *printed]))
     facts = read_facts("http://127.0.0.1:9", log, secrets=("configs 0",))
     kept = facts.as_document()["signals"]
     assert {name: [number for number, _ in lines] for name, lines in kept.items()} == {"lora_default": [2, 4, 6]}

@@ -19,6 +19,7 @@ from regress_gate.bench.experiment.run_maker import (
     check_served_version,
     start_with_retries,
 )
+from regress_gate.bench.load.load_errors import LoadError
 from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.provision.interface import ServeRequest
 from regress_gate.bench.server.server import Server
@@ -33,6 +34,8 @@ from regress_gate.model.suite import Scenario
 FIRST_CONCURRENCY, LAST_CONCURRENCY = 16, 1024
 """Requests in flight of the first probe, and the most that are tried. Each further probe has four times as many, or a
 quarter."""
+_LOWER_LEVELS = 3
+"""That are measured besides, for a candidate that carries far less."""
 PRECISION = 1.08
 """Ratio of two neighbouring rates, of which one keeps the promise and the other does not, at which the search ends."""
 
@@ -128,12 +131,15 @@ def levels_around(rate: float) -> tuple[float, ...]:
 
 
 def levels_down_to(rate: float, levels: Sequence[float]) -> tuple[float, ...]:
-    """As many levels in equal ratios, from below this rate to the highest of the others; these, if it is not lower."""
-    low, high = rate * LEVELS[1], levels[-1]
-    if low >= levels[0]:
+    """These levels with three lower ones in equal ratios, the lowest below this rate; none if it is not lower.
+
+    The levels stay, because later candidates are measured at those of the stored runs.
+    """
+    lowest = rate * LEVELS[1]
+    if lowest >= levels[0]:
         return tuple(levels)
-    steps = len(levels) - 1
-    return tuple(float(f"{low * (high / low) ** (step / steps):.4g}") for step in range(steps + 1))
+    ratio = (levels[0] / lowest) ** (1 / _LOWER_LEVELS)
+    return (*(float(f"{lowest * ratio**step:.4g}") for step in range(_LOWER_LEVELS)), *levels)
 
 
 def known_levels(runs: Sequence[Run]) -> dict[str, tuple[float, ...]]:
@@ -169,8 +175,8 @@ def search_levels(
     setup: ExperimentSetup,
 ) -> dict[str, tuple[float, ...]]:
     """Start a server of the group and search the rates of these scenarios on it, one after the other. A server of the
-    candidate is then sent the lowest of each; where it breaks the promise there, it is searched as well, and the levels
-    reach down to its capacity.
+    candidate is then sent the lowest of each; where it breaks the promise there, it is searched as well, and lower
+    levels reach down to its capacity.
 
     Raises ServerError if the server does not start, and InputError for objectives that no load, or every load, keeps.
     """
@@ -184,13 +190,13 @@ def search_levels(
                 raise InputError(f"scenario {scenario.name}: {error}", todo="change its slo or capacity") from None
             found[scenario.name] = levels_around(rate)
     if candidate is not None:
-        # One that does not start, or keeps the promise at no rate, is the concern of the blocks.
-        with suppress(ServerError), _server_of(group, candidate, setup) as server:
+        # One that does not start, dies under the load or keeps the promise at no rate is the concern of the blocks.
+        with suppress(ServerError, LoadError), _server_of(group, candidate, setup, starts=1) as server:
             for scenario, workload in workloads:
                 probe = _prober(server.url, scenario, workload, setup)
                 levels = found[scenario.name]
                 if probe(None, levels[0]).attainment < _promise(scenario):
-                    setup.say(f"searching the capacity of {scenario.name} on {candidate.wanted}, which is lower")
+                    setup.say(f"{candidate.wanted} does not keep the promise of {scenario.name} there: searching lower")
                     with suppress(ValueError):
                         found[scenario.name] = levels_down_to(search_rate(probe, _promise(scenario)), levels)
     return found
@@ -201,7 +207,9 @@ def _promise(scenario: Scenario) -> float:
 
 
 @contextmanager
-def _server_of(group: ServerGroup, side: ExperimentSide, setup: ExperimentSetup) -> Iterator[Server]:
+def _server_of(
+    group: ServerGroup, side: ExperimentSide, setup: ExperimentSetup, *, starts: int = START_ATTEMPTS
+) -> Iterator[Server]:
     config = group.server
     request = ServeRequest(model_path(config.model), config.model, config.engine_args, config.env)
     server, failures = start_with_retries(
@@ -209,7 +217,7 @@ def _server_of(group: ServerGroup, side: ExperimentSide, setup: ExperimentSetup)
         request,
         setup.logs / f"capacity-{group.name}-{side.wanted}.log",
         ready_within=setup.ready_within,
-        starts=START_ATTEMPTS,
+        starts=starts,
         say=setup.say,
         on_spawn=lambda _: None,
     )

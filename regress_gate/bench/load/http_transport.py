@@ -199,6 +199,9 @@ IDLE_CONNECTION_LIMIT = 2.0
 """Seconds after which an idle connection is not used again. vLLM's server closes it after 5; a request at that moment
 would fail through no fault of the server."""
 
+_LONGEST_OPENING = 5.0
+"""Seconds that a schedule waits for the connections that are opened ahead of it."""
+
 BodyReceiver = Callable[[int, bytes, float], None]
 """Called with the HTTP status, a piece of the body and when it arrived (time.monotonic)."""
 
@@ -298,15 +301,11 @@ class HttpTransport:
         self._ahead = connections
         self._replenish()
         if self._opening:
-            await asyncio.wait(self._opening)
+            await asyncio.wait(self._opening, timeout=_LONGEST_OPENING)
 
     def _replenish(self) -> None:
-        kept, self._idle = self._idle, deque()
-        for connection in kept:
-            if connection.reusable:
-                self._idle.append(connection)
-            else:
-                connection.abort()
+        while self._idle and not self._idle[0].reusable:  # the others were used later
+            self._idle.popleft().abort()
         for _ in range(self._ahead - len(self._idle) - len(self._opening)):
             task = asyncio.get_running_loop().create_task(self._open())
             self._opening.add(task)

@@ -29,8 +29,13 @@ class PreciseTimer(AbstractContextManager["PreciseTimer"]):
     def __enter__(self) -> Self:
         if sys.platform == "linux":
             with suppress(OSError):  # where a sandbox forbids it
-                self._kernel = _KernelTimer()
-                self._loop.add_reader(self._kernel.descriptor, self._expired)
+                kernel = _KernelTimer()
+                try:
+                    self._loop.add_reader(kernel.descriptor, self._expired)
+                except BaseException:
+                    kernel.close()
+                    raise
+                self._kernel = kernel
         self._arm()
         return self
 

@@ -151,9 +151,9 @@ def features_of(architecture: str | None, model: str | None) -> dict[Feature, bo
     if architecture is not None:
         features |= _traits(architecture)
         if model is not None and _ACTIVE_SHARE.search(model):
-            features["moe"] = True
+            features.setdefault("moe", True)
         elif model is not None and _DENSE_SIZE.search(model):
-            features["moe"] = False
+            features.setdefault("moe", False)
         generates = architecture.endswith(("ForCausalLM", "ForConditionalGeneration"))
         if generates and model is not None and not _POOLING.search(model.replace("_", "-")):
             features |= {"embedding": False, "rerank": False}

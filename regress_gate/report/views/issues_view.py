@@ -168,7 +168,9 @@ def issues_section(result: Result, detail: Detail) -> Section:
     together = issues_counted_together(result)
     apart = {one.id for members in together.values() for one in members}
     words = [issue_tally([one for one in result.known_issues if one.id not in apart])]
-    words += [f"{len(members)} more {what}{_resolved_text(members)}" for what, members in together.items()]
+    for what, members in together.items():
+        more = " more" if any(words) else ""
+        words.append(f"{len(members)}{more} {what}{_resolved_text(members)}")
     blocks.append(Paragraph(f"{'; '.join(filter(None, words))}."))
     parts = (chosen.groups, chosen.undecided, chosen.minor)
     is_folding = detail.is_page

@@ -2,11 +2,14 @@
 
 import asyncio
 import itertools
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regress_gate.bench.experiment import capacity_search
 from regress_gate.bench.experiment.capacity_search import (
     LEVELS,
     MOST_PROBES,
@@ -16,6 +19,7 @@ from regress_gate.bench.experiment.capacity_search import (
     levels_down_to,
     search_rate,
 )
+from regress_gate.bench.load.load_errors import LoadError
 from regress_gate.bench.load.load_workload import Arrival, LoadWorkload, RequestSlo
 from regress_gate.measurement.request_statistics import trial_attainment
 from regress_gate.model.suite import Scenario
@@ -117,10 +121,46 @@ def test_a_scenario_with_a_capacity_is_sent_at_each_of_its_rates():
 
 def test_levels_reach_down_to_a_candidate_that_carries_less():
     levels = levels_around(10.0)
-    lower = levels_down_to(2.0, levels)
-    assert len(lower) == len(levels)
-    assert lower[0] < 2.0
-    assert lower[-1] == levels[-1]
-    ratios = [high / low for low, high in itertools.pairwise(lower)]
-    assert ratios == pytest.approx([ratios[0]] * len(ratios), rel=1e-3)
+    reaching = levels_down_to(2.0, levels)
+    assert reaching[3:] == levels
+    assert reaching[0] < 2.0
+    ratios = [high / low for low, high in itertools.pairwise(reaching[:4])]
+    assert ratios == pytest.approx([ratios[0]] * 3, rel=1e-3)
     assert levels_down_to(9.0, levels) == levels
+
+
+def dies(concurrency: int | None, rate: float | None) -> ProbeResult:  # noqa: ARG001
+    raise LoadError("no server answers")
+
+
+def answers(capacity: float):
+    def probe(concurrency: int | None, rate: float | None) -> ProbeResult:
+        load = rate or concurrency
+        return ProbeResult(1.0 if load <= capacity else 0.1, min(load, capacity))
+
+    return probe
+
+
+@pytest.mark.parametrize(
+    ("candidate", "lower"),
+    [(answers(40.0), 0), (answers(5.0), 3), (dies, 0), (answers(0.01), 0)],
+    ids=["as good", "worse", "dies", "keeps it at no rate"],
+)
+def test_only_a_candidate_that_carries_less_brings_lower_levels(monkeypatch, candidate, lower):
+    probes = {"baseline": answers(40.0), "candidate": candidate}
+
+    @contextmanager
+    def server_of(group, side, setup, **_):  # noqa: ARG001
+        yield SimpleNamespace(url=side.wanted)
+
+    monkeypatch.setattr(capacity_search, "_server_of", server_of)
+    monkeypatch.setattr(capacity_search, "_prober", lambda url, *_: probes[url])
+    load = LoadWorkload(16, 8, 100)
+    searched = scenario("searched", slo={"ttft": 1.0}, capacity=0.9)
+    sides = [SimpleNamespace(wanted=name) for name in probes]
+    setup = SimpleNamespace(say=lambda _: None)
+    found = capacity_search.search_levels(None, [(searched, load)], sides[0], sides[1], setup)["searched"]
+    assert len(found) == len(LEVELS) + lower
+    assert found[lower] == pytest.approx(40 * LEVELS[0], rel=0.06)
+    if lower:
+        assert found[0] < 5.0

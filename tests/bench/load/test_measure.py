@@ -10,7 +10,9 @@ from hashlib import sha256
 import pytest
 
 from regress_gate.bench.load import CLIENT_VERSION
+from regress_gate.bench.load.http_transport import HttpTransport
 from regress_gate.bench.load.load_workload import Arrival, LoadWorkload, RequestSlo, measured_prompts
+from regress_gate.bench.load.sending import most_at_once
 from regress_gate.model.metric import METRICS
 
 from .conftest import prompt_hash
@@ -179,3 +181,24 @@ def test_bursts_are_sent_as_bursts_and_kept_as_such(simulate):
     phased = simulate().measure(**how, arrival=Arrival.ON_OFF, phases=(1.0, 4.0)).trial
     assert (phased.workload["arrival"], phased.workload["phases"]) == ("on-off", [1.0, 4.0])
     assert max(phased.samples.start % 5.0) < 1.01
+
+
+def test_connections_for_all_that_are_due_at_once_are_open_before_they_are_needed():
+    burst = [0.0, 0.01, 0.02, 1.0, 1.01]
+    assert most_at_once(burst) == 3
+    assert most_at_once([]) == 0
+    assert most_at_once([0.0] * 1000) == 64
+
+
+def test_an_open_loop_begins_with_open_connections(simulate, monkeypatch):
+    opened = []
+    open_ahead = HttpTransport.open_ahead
+
+    async def counted(self, connections):
+        await open_ahead(self, connections)
+        opened.append((connections, len(self._idle)))
+
+    monkeypatch.setattr(HttpTransport, "open_ahead", counted)
+    simulate().measure(request_rate=100.0, arrival=Arrival.CONSTANT, warmup_requests=0)
+    simulate().measure(concurrency=2)
+    assert opened == [(6, 6)]  # in a twentieth of a second, and not for a closed loop
