@@ -121,6 +121,8 @@ _DENSE_TEXT = frozenset(
 """Transformers without experts, state-space layers or pictures."""
 _ENCODER = re.compile(r"(?:XLM)?(?:Bert|Roberta|ModernBert)(?:Model|For)", re.IGNORECASE)
 """Encoders without experts, state-space layers or pictures: BertModel, XLMRobertaForSequenceClassification."""
+_EMBEDDER = re.compile(r"(?:XLM)?(?:Bert|Roberta|ModernBert)Model", re.IGNORECASE)
+"""Encoders without a head: vLLM serves embeddings with them and nothing else. They may score texts by those, too."""
 _POOLING = re.compile(r"\b(?:embed|embedding|embeddings|bge|gte|e5|rerank|reranker|reward|classif\w*)\b", re.IGNORECASE)
 
 
@@ -139,6 +141,8 @@ def features_of(architecture: str | None, model: str | None) -> dict[Feature, bo
     features: dict[Feature, bool] = {}
     if architecture is not None:
         features |= _traits(architecture)
+        if _EMBEDDER.fullmatch(architecture):
+            features["embedding"] = True
         generates = architecture.endswith(("ForCausalLM", "ForConditionalGeneration"))
         if generates and model is not None and not _POOLING.search(model.replace("_", "-")):
             features |= {"embedding": False, "rerank": False}
