@@ -173,6 +173,7 @@ PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size
         ("v0.23.0 v0.22.1", DENSE, "VLLM-41286", "yes"),
         ("v0.25.0 v0.24.0", DENSE, "VLLM-44443", "no"),
         ("v0.29.0 v0.28.0", ("--accelerator", "H100", "--model", "openai/gpt-oss-20b"), "VLLM-53183", "yes"),
+        ("v0.29.0 v0.28.0", ("--accelerator", "H100", "--model", "BAAI/bge-m3"), "VLLM-53183", "yes"),
         ("v0.26.0 v0.25.1", ("--accelerator", "H100", "--model", "google/gemma-3-1b-it"), "VLLM-44490", "yes"),
         ("v0.27.0 v0.26.0", ("--accelerator", "H100", "--model", "google/gemma-3-1b-it"), "VLLM-44490", None),
         ("v0.14.0 v0.13.0", PIPELINE, "VLLM-32782", "yes"),

@@ -97,3 +97,15 @@ def test_any_text_may_be_asked_about(architecture: str, model: str) -> None:
 @pytest.mark.parametrize("model", ["BAAI/bge-m3", "BAAI/bge-large-en-v1.5", "intfloat/multilingual-e5-large"])
 def test_an_encoder_has_no_experts(model: str) -> None:
     assert features_of(architecture_of(model), model)["moe"] is False
+
+
+@pytest.mark.parametrize("model", ["BAAI/bge-m3", "/models/bge-m3", "BAAI/bge-large-en-v1.5"])
+def test_an_encoder_without_a_head_embeds(model: str) -> None:
+    features = features_of(architecture_of(model), model)
+    assert features["embedding"] is True
+    assert "rerank" not in features  # texts can be compared by their embeddings
+
+
+def test_an_encoder_with_a_head_leaves_open_what_it_serves() -> None:
+    model = "BAAI/bge-reranker-v2-m3"
+    assert not {"embedding", "rerank"} & features_of(architecture_of(model), model).keys()

@@ -132,6 +132,8 @@ _DENSE_SIZE = re.compile(r"gemma-4-(?:e\d+b|31b)\b", re.IGNORECASE)
 """Models without experts, of an architecture that has some with them."""
 _ENCODER = re.compile(r"(?:XLM)?(?:Bert|Roberta|ModernBert)(?:Model|For)", re.IGNORECASE)
 """Encoders without experts, state-space layers or pictures: BertModel, XLMRobertaForSequenceClassification."""
+_EMBEDDER = re.compile(r"(?:XLM)?(?:Bert|Roberta|ModernBert)Model", re.IGNORECASE)
+"""Encoders without a head: vLLM serves embeddings with them and nothing else. They may score texts by those, too."""
 _POOLING = re.compile(r"\b(?:embed|embedding|embeddings|bge|gte|e5|rerank|reranker|reward|classif\w*)\b", re.IGNORECASE)
 
 
@@ -154,6 +156,8 @@ def features_of(architecture: str | None, model: str | None) -> dict[Feature, bo
             features.setdefault("moe", True)
         elif model is not None and _DENSE_SIZE.search(model):
             features.setdefault("moe", False)
+        if _EMBEDDER.fullmatch(architecture):
+            features["embedding"] = True
         generates = architecture.endswith(("ForCausalLM", "ForConditionalGeneration"))
         if generates and model is not None and not _POOLING.search(model.replace("_", "-")):
             features |= {"embedding": False, "rerank": False}

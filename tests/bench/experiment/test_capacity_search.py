@@ -133,6 +133,10 @@ def dies(concurrency: int | None, rate: float | None) -> ProbeResult:  # noqa: A
     raise LoadError("no server answers")
 
 
+def never_keeps_it(concurrency: int | None, rate: float | None) -> ProbeResult:  # noqa: ARG001
+    return ProbeResult(0.0, 1.0)
+
+
 def answers(capacity: float):
     def probe(concurrency: int | None, rate: float | None) -> ProbeResult:
         load = rate or concurrency
@@ -143,7 +147,7 @@ def answers(capacity: float):
 
 @pytest.mark.parametrize(
     ("candidate", "lower"),
-    [(answers(40.0), 0), (answers(5.0), 3), (dies, 0), (answers(0.01), 0)],
+    [(answers(40.0), 0), (answers(5.0), 3), (dies, 0), (never_keeps_it, 0)],
     ids=["as good", "worse", "dies", "keeps it at no rate"],
 )
 def test_only_a_candidate_that_carries_less_brings_lower_levels(monkeypatch, candidate, lower):
