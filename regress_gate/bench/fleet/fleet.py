@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from regress_gate.bench.fleet.block_task import BlockResult
 from regress_gate.bench.fleet.executor import FleetError, FleetExecutor, FleetHost, TaskReport, TaskState
-from regress_gate.errors import InputError, RegressGateError
+from regress_gate.errors import InputError, RegressGateError, StoreError
 from regress_gate.model.testbed import Testbed
 from regress_gate.text import natural_key
 
@@ -181,6 +181,8 @@ class Fleet:
             try:
                 self._check([self._reference, result.testbed])
                 self.admit(result.testbed)
+            except StoreError:  # no fault of the host
+                raise
             except RegressGateError as error:
                 self.leave_out(member, error.what if isinstance(error, InputError) else str(error))
 
