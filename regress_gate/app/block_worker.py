@@ -6,6 +6,7 @@ server outlives the engine's task. PARENT is the process that started this one; 
 """
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -49,6 +51,8 @@ def make_block(task: "BlockTask", progress: "ProgressReporter") -> "BlockResult"
     from regress_gate.model.version import Version
     from regress_gate.store.repository import open_store
 
+    if task.prune is not None:
+        return _prune(task)
     suite = Suite.model_validate(task.suite)
     testbed = fingerprint(task.testbed or os.environ.get(TESTBED_VARIABLE) or None, accelerator=suite.accelerator)
     if task.plan is None:
@@ -85,6 +89,21 @@ def make_block(task: "BlockTask", progress: "ProgressReporter") -> "BlockResult"
             levels={scenario: tuple(rates) for scenario, rates in task.levels.items()},
         )
         return BlockResult(testbed, tuple(store.runs(with_samples=True)))
+
+
+def _prune(task: "BlockTask") -> "BlockResult":
+    """Find or delete what is old on this host."""
+    # Large, as above.
+    from regress_gate.app.old_files import find_old_files
+    from regress_gate.bench.fleet.block_task import BlockResult
+    from regress_gate.model.testbed import Testbed
+
+    asked = task.prune or {}
+    found = find_old_files(datetime.fromisoformat(asked["before"]), asked["kept"])
+    if asked["delete"]:
+        found = found.delete(asked["kept"])
+    name = task.testbed or os.environ.get(TESTBED_VARIABLE) or platform.node() or "this-machine"
+    return BlockResult(Testbed(name), old_files=found.counts())
 
 
 def _work(directory: Path) -> None:

@@ -61,6 +61,28 @@ class FleetMember:
         return self.testbed.name if self.testbed is not None else self.host.testbed or self.host.id
 
 
+def ask_hosts(executor: FleetExecutor, task: Callable[[FleetHost], str], name: str) -> dict[str, BlockResult]:
+    """What every host answers to a task that measures nothing, by its name; of one that gives no answer, why."""
+    asked = {host: executor.submit(host, task(host), name, alone=False, seconds=None) for host in executor.hosts()}
+    answers: dict[str, BlockResult] = {}
+    deadline = time.monotonic() + SURVEY_WITHIN
+    while asked:
+        is_late = time.monotonic() > deadline
+        for host, handle in list(asked.items()):
+            report = executor.look(handle)
+            if report.state in (TaskState.WAITING, TaskState.RUNNING) and not is_late:
+                continue
+            executor.cancel(handle)
+            del asked[host]
+            if report.state is TaskState.DONE:
+                answer = BlockResult.from_text(report.text, host.id)
+            else:
+                answer = BlockResult(error=report.text or f"did not answer within {SURVEY_WITHIN:.0f} seconds")
+            answers[answer.testbed.name if answer.testbed else host.testbed or host.id] = answer
+        time.sleep(_POLL)
+    return dict(sorted(answers.items(), key=lambda item: natural_key(item[0])))
+
+
 class Fleet:
     """`survey_task` makes the task by which a host says which machine it is; `is_wanted` says, by its name, whether it
     was asked for; `check` raises InputError for one that does not belong to the others."""
