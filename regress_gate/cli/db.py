@@ -53,7 +53,7 @@ def info(**options: Any) -> None:
 @format_option
 @store_options
 def log(since: datetime | None, limit: int, format_: str, **options: Any) -> None:
-    """Who pinned, imported, measured, pruned and migrated, and when; the newest first.
+    """Who pinned, imported, measured, waived, pruned and migrated, and when; the newest first.
 
     Who it was is what their machine said: REGRESS_GATE_ACTOR, GITHUB_ACTOR or the user. The role is that of PostgreSQL.
     """

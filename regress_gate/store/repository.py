@@ -354,12 +354,25 @@ class Repository(Closing):
             return BuildConfig.from_document(documents[-1]) if documents else None
 
     def add_comparison(self, comparison: StoredComparison, document: Mapping[str, Any]) -> bool:
-        """Store a result of `compare`, as JSON values; False if the newest of these two versions says the same.
+        """Store a result of `compare`, as JSON values; False if the newest of these two versions says the same. The log
+        names the waivers that it used, once until they change.
 
         Never waits for another writer of a server: a row that stands alone needs no order among the others.
         """
+        used = comparisons.used_waivers(document)
         with self._database.writing(lock=False) as connection:
-            return comparisons.add(connection, comparison, document)
+            is_told = not used or comparisons.waived(connection, comparison) == used
+            is_new = comparisons.add(connection, comparison, document)
+            if is_new and not is_told:
+                place = change_log.place(comparison.candidate, comparison.testbed, comparison.suite)
+                details = {
+                    "baseline": str(comparison.baseline),
+                    "decision": comparison.decision,
+                    "waivers": used,
+                    "places": [place],
+                }
+                change_log.add(connection, ChangeKind.WAIVE, details)
+            return is_new
 
     def comparisons(self, *, testbed: str | None = None, suite: SuiteRef | None = None) -> list[StoredComparison]:
         """The stored comparisons, the newest first."""
