@@ -97,6 +97,10 @@ class Family(ABC):
     """What the vendor's device plugin calls the devices of a node; None: not known here."""
     how_to_watch: ClassVar[str | None] = None
     """What to install so that the devices are watched; None: this tool cannot watch them."""
+    watches_processes: ClassVar[bool] = True
+    """Whether a watcher sees which processes compute on the devices."""
+    stands_beside_others: ClassVar[bool] = False
+    """Whether a machine may have such devices for its displays, beside those that serve."""
 
     def is_variant(self, variant: str | None) -> bool:
         """Whether a build of that name is for this family."""
