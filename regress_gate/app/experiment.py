@@ -52,7 +52,7 @@ from regress_gate.bench.fleet.fleet_loop import run_on_fleet
 from regress_gate.bench.inspect.installed_build import environment_libraries, inspect_environment
 from regress_gate.bench.load.load_client import LoadLimits, OwnClientMeter
 from regress_gate.bench.load.pass_requests import load_workloads
-from regress_gate.bench.machine.reservation import machine_lock
+from regress_gate.bench.machine.reservation import locked_clocks, machine_lock
 from regress_gate.bench.provision.interface import Provisioner, ProvisionError
 from regress_gate.bench.tiny_model import model_path
 from regress_gate.errors import InputError, StoreError
@@ -106,6 +106,7 @@ def find_plan(
         most_blocks=most_blocks,
         counter_test=task.counter_test,
         hosts=task.hosts,
+        lock_clocks=amount.lock_clocks,
     ), False
 
 
@@ -151,6 +152,7 @@ def _check_resumable(plan: ExperimentPlan, task: MeasurementTask, amount: Measur
         ("--trials", amount.trials, plan.trials),
         ("--resident", amount.resident, plan.resident),
         ("--driver", amount.driver, plan.driver),
+        ("--lock-clocks", amount.lock_clocks, plan.lock_clocks),
     ):
         if given is not None and given != begun:
             raise InputError(f"{flag} differs from the experiment that is to be resumed", todo=f"leave {flag} out")
@@ -310,6 +312,8 @@ def run_experiment(
     with machine_lock(gpus or None, wait=amount.wait_for_machine or 0.0), ExitStack() as stack:
         end_orphans(progress)
         note_unwatched_gpus(task.testbed, progress)
+        if plan.lock_clocks is not None:
+            stack.enter_context(locked_clocks(task.testbed.accelerator, gpus, plan.lock_clocks, progress.warn))
         if not is_resumed:  # provisioning takes long, and may be interrupted
             begin_experiment(store, plan)
         provisioners = dict.fromkeys(task.versions, provisioner)

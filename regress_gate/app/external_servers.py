@@ -72,6 +72,9 @@ def measure_servers(
         raise InputError(
             "a server that already runs is one run", todo="leave --runs, --resume, --budget, --resident out"
         )
+    if amount.lock_clocks is not None:
+        what = "clocks are locked for servers that this tool starts"
+        raise InputError(what, where="--lock-clocks", todo="leave it out")
     if settings.suite.value is None or settings.testbed.value is None:
         raise InputError("the suite and the testbed are not known", todo="give --suite FILE and --testbed NAME")
     suite = load_suite(str(settings.suite.value))
@@ -136,7 +139,8 @@ def _report_server(measured: ExternalRun, progress: ProgressReporter) -> None:
 def _stored_line(run: Run, added: AddedRuns) -> str:
     what = plural(len(run.trials), "trial") if run.failure is None else "a failure"
     # Where the answer to the first attempt was lost, the second finds everything stored.
-    ids = (*added.new, *added.extended, *(one.run for one in added.duplicates))
+    held = (one.run for one in added.duplicates if one.run is not None)
+    ids = (*added.new, *added.extended, *held)
     name = f"run:{ids[0]} ({printable(run.label)})" if ids else printable(run.label)
     return (
         f"stored {what} of {run.version} on {printable(run.testbed.name)}, {run.suite}, "
