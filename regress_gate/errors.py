@@ -55,6 +55,10 @@ class StoreError(RegressGateError):
     exit_code = ExitCode.COULD_NOT_MEASURE
 
 
+class StoreAwayError(StoreError):
+    """The server of the store does not answer, as while it is started again: the same may work a little later."""
+
+
 class StoreVersionError(RegressGateError):
     """A newer regress-gate wrote the store, with a schema that this one does not know."""
 

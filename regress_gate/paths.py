@@ -85,6 +85,11 @@ def servers_directory() -> Path:
     return _user_directory("state") / "servers"
 
 
+def clocks_directory() -> Path:
+    """One file for each process that holds clocks of GPUs."""
+    return _user_directory("state") / "clocks"
+
+
 def fleet_directory() -> Path:
     """Tasks of the nodes of a cluster that shares this directory, while they run."""
     return _user_directory("state") / "fleet"

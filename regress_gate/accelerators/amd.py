@@ -19,6 +19,9 @@ _HARMFUL_VIOLATIONS = ("active_prochot_thrm", "active_socket_thrm", "active_vr_t
 """Reasons for a lower clock: a protection of the processor, and heat of socket, voltage regulators and memory. The
 power limit (`active_ppt_pwr`) is left out, because a GPU under full load always runs at it."""
 
+_LEAST_MICROWATTS = 1e5
+"""No GPU has a limit of so many watts, or of so few microwatts."""
+
 
 class Amd(Family):
     title = "AMD GPUs"
@@ -106,13 +109,15 @@ def find_gpus() -> Accelerators | None:
         ]
         megabytes = {_number(_query(library, "amdsmi_get_gpu_vram_info", each, part="vram_size")) for each in handles}
         clocks = {_clock(library, handle, "max_clk") for handle in handles}
-        memory, clock = _common(megabytes), _common(clocks)
+        caps = {_power_cap(library, handle) for handle in handles}
+        memory, clock, cap = _common(megabytes), _common(clocks), _common(caps)
         return Accelerators(
             " + ".join(dict.fromkeys(str(name) for name in names)),
             len(handles),
             drivers[0],
             memory_bytes=None if memory is None else round(memory * 2**20),
             max_clock_mhz=None if clock is None else round(clock),
+            power_limit_watts=None if cap is None else round(cap),
         )
 
 
@@ -188,6 +193,12 @@ def _power(library: Any, handle: Any) -> float | None:
     """Of the socket, in watts: MI300 and later report the current power, earlier GPUs an average."""
     answer = _query(library, "amdsmi_get_power_info", handle)
     return _first_number(answer, "current_socket_power", "average_socket_power")
+
+
+def _power_cap(library: Any, handle: Any) -> float | None:
+    """The limit in watts that a GPU is set to: the module gives microwatts, and watts on hosts of virtual machines."""
+    cap = _number(_query(library, "amdsmi_get_power_cap_info", handle, part="power_cap"))
+    return None if not cap else cap / 1e6 if cap >= _LEAST_MICROWATTS else cap
 
 
 def _temperature(library: Any, handle: Any) -> float | None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from regress_gate.errors import InputError
+from regress_gate.errors import ExitCode, InputError, RegressGateError
 from regress_gate.model.deployment import Platform
 
 IMAGE_REGISTRY = "docker.io/vllm"
@@ -50,6 +50,12 @@ class DeviceSample:
     """Of the hottest device."""
     processes: frozenset[int] | None
     """Ids of the processes that compute on them, in a process namespace that may be another one than ours."""
+
+
+class ClockLockError(RegressGateError):
+    """Clocks cannot be locked, or not be released."""
+
+    exit_code = ExitCode.COULD_NOT_MEASURE
 
 
 class Watcher(Protocol):
@@ -97,6 +103,10 @@ class Family(ABC):
     """What the vendor's device plugin calls the devices of a node; None: not known here."""
     how_to_watch: ClassVar[str | None] = None
     """What to install so that the devices are watched; None: this tool cannot watch them."""
+    watches_processes: ClassVar[bool] = True
+    """Whether a watcher sees which processes compute on the devices."""
+    stands_beside_others: ClassVar[bool] = False
+    """Whether a machine may have such devices for its displays, beside those that serve."""
 
     def is_variant(self, variant: str | None) -> bool:
         """Whether a build of that name is for this family."""
@@ -138,3 +148,16 @@ class Family(ABC):
         """A watcher of the devices with these numbers; None if they cannot be watched."""
         del numbers
         yield None
+
+    @contextmanager
+    def lock_clocks(self, numbers: Sequence[int], mhz: int) -> Iterator[None]:
+        """Have the compute units of these devices run at this clock while this is entered, and until `release_clocks`.
+        Raises ClockLockError, and has then locked none."""
+        del numbers, mhz
+        raise ClockLockError(f"this tool cannot lock the clocks of {self.title}; leave --lock-clocks out")
+        yield  # so that it is a generator
+
+    def release_clocks(self, numbers: Sequence[int]) -> None:
+        """Have the driver choose the clocks of these devices again, locked or not. Raises ClockLockError if it refuses
+        that for one of them."""
+        del numbers

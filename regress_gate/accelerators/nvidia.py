@@ -15,7 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Self
 
-from regress_gate.accelerators.interface import IMAGE_REGISTRY, Accelerators, DeviceSample, Family, Watcher
+from regress_gate.accelerators.interface import (
+    IMAGE_REGISTRY,
+    Accelerators,
+    ClockLockError,
+    DeviceSample,
+    Family,
+    Watcher,
+)
 
 HARMFUL_THROTTLE_REASONS = 0x08 | 0x20 | 0x40 | 0x80
 """Of the reasons for a clock below the highest (nvml.h): hardware slowdown, thermal slowdown by software and by
@@ -27,6 +34,7 @@ _SM_CLOCK = 1
 """Of the clocks that can be read, the one of the multiprocessors (nvml.h)."""
 _REASONS = ("nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetCurrentClocksEventReasons")
 _TEMPERATURE = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
+_RELEASE = "nvmlDeviceResetGpuLockedClocks"
 _MIG_ENABLED = 1
 """Of the modes of a GPU, now and after the next reset (nvml.h)."""
 _SENSOR = 0
@@ -88,6 +96,33 @@ class Nvidia(Family):
         with nvml() as library:
             yield NvmlWatcher.of(library, numbers) if library is not None else None
 
+    @contextmanager
+    def lock_clocks(self, numbers: Sequence[int], mhz: int) -> Iterator[None]:
+        """Volta and newer, and only root may. The library stays open: a driver without persistence mode forgets what it
+        was set to when the last program closes that."""
+        with nvml() as library:
+            locked: list[int] = []
+            for number in numbers:
+                if trouble := _call(library, "nvmlDeviceSetGpuLockedClocks", number, mhz, mhz):
+                    for each in locked:
+                        _call(library, _RELEASE, each)
+                    raise ClockLockError(
+                        f"the clocks of GPU {number} cannot be locked to {mhz} MHz ({trouble}); lock them as root "
+                        f"(nvidia-smi --lock-gpu-clocks={mhz}), and leave --lock-clocks out"
+                    )
+                locked.append(number)
+            yield
+
+    def release_clocks(self, numbers: Sequence[int]) -> None:
+        with nvml() as library:
+            troubles = {number: _call(library, _RELEASE, number) for number in numbers}
+        for number, trouble in troubles.items():
+            if trouble:
+                raise ClockLockError(
+                    f"the clocks of GPU {number} may still be locked ({trouble}); release them as root "
+                    "(nvidia-smi --reset-gpu-clocks)"
+                )
+
 
 @contextmanager
 def nvml() -> Iterator[Any | None]:
@@ -104,6 +139,19 @@ def nvml() -> Iterator[Any | None]:
         if library is not None:
             with suppress(library.NVMLError):
                 library.nvmlShutdown()
+
+
+def _call(library: Any | None, name: str, number: int, *values: int) -> str | None:
+    """Call a function for a GPU. Why it did nothing; None: it did."""
+    if library is None:
+        return "its driver, or the module nvidia-ml-py, is missing"
+    try:
+        getattr(library, name)(library.nvmlDeviceGetHandleByIndex(number), *values)
+    except AttributeError:
+        return "the module nvidia-ml-py is too old"
+    except library.NVMLError as error:
+        return str(error)
+    return None
 
 
 def _find_by_library() -> Accelerators | None:

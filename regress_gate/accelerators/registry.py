@@ -34,6 +34,8 @@ FAMILIES: tuple[Family, ...] = (
     Cpu(),
 )
 """In the order in which a name is tried: an `Atlas 800I A2` is an Ascend before `A2` could be NVIDIA's."""
+_BY_DEVICES = sorted(FAMILIES, key=lambda family: family.stands_beside_others)
+"""In the order in which a machine is looked at for devices that serve."""
 VISIBLE_VARIABLES = tuple(dict.fromkeys(name for family in FAMILIES for name in family.visible_variables))
 """Environment variables that limit the devices of a server, of all families."""
 _FILLER_WORDS = frozenset({"gpu", "accelerator"}).union(*(family.filler_words for family in FAMILIES))
@@ -176,7 +178,7 @@ def visible_devices(environment: Mapping[str, str], *, first: int | None = None)
 
     Empty: none that this tool knows of.
     """
-    numbers = (family.visible_devices(environment, first=first) for family in FAMILIES)
+    numbers = (family.visible_devices(environment, first=first) for family in _BY_DEVICES)
     return next((devices for devices in numbers if devices), ())
 
 
@@ -188,7 +190,7 @@ def visible_setting(environment: Mapping[str, str]) -> str | None:
 @contextmanager
 def watch_devices(numbers: Sequence[int]) -> Iterator[Watcher | None]:
     """A watcher of the accelerators with these numbers; None if they cannot be watched."""
-    for family in FAMILIES:
+    for family in _BY_DEVICES:
         with family.watch(numbers) as watcher:
             if watcher is not None:
                 yield watcher
@@ -199,8 +201,10 @@ def watch_devices(numbers: Sequence[int]) -> Iterator[Watcher | None]:
 def unwatched_note(accelerator: str | None) -> str | None:
     """What a run on this accelerator will not record, and what to do about it; None if it is watched or is a CPU."""
     family = recognise(accelerator)[0] if accelerator else None
-    if accelerator is None or (family is not None and (family.platform == "cpu" or family.can_watch())):
+    if accelerator is None or (family is not None and family.platform == "cpu"):
         return None
+    if family is not None and family.can_watch():
+        return None if family.watches_processes else f"other processes on the {family.title} are not recorded"
     what = family.title if family else accelerator
     if family is None or family.how_to_watch is None:
         return f"{what} cannot be watched here: throttling and other processes are not recorded"

@@ -1,13 +1,14 @@
 """Pin, export, import and prune stored versions. Opens the database; for looking only, see `store_queries`."""
 
 import hashlib
-import shutil
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from regress_gate.app.old_files import OldFiles, find_old_files
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import is_selected, stored_versions
 from regress_gate.errors import InputError, NoDataError
@@ -16,13 +17,15 @@ from regress_gate.gate.sides import make_side
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.version import Version
-from regress_gate.paths import logs_directory
 from regress_gate.store.baseline_file import baseline_file_name, dump_baseline, load_baseline
 from regress_gate.store.comparisons import of_holding
 from regress_gate.store.repository import Repository, find_store, open_store
 from regress_gate.store.store_interface import AddedRuns, Expired, Holding
 from regress_gate.suites import find_shipped_suite
 from regress_gate.text import plural, slugify
+
+if TYPE_CHECKING:
+    from regress_gate.app.fleet import HostFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,43 +257,42 @@ class AgePruning:
     """What is older than a time and may go, and the means to delete it."""
 
     expired: Expired
-    logs: Mapping[Path, int]
-    """Directories on this machine with servers' logs of experiments that are as old, and their bytes."""
+    files: OldFiles
+    """On this machine: logs of experiments that are as old, and what killed tasks have left."""
+    hosts: "Sequence[HostFiles]"
+    """The same on the hosts of a fleet."""
     _store: Repository
     _keep: int
+    _on: str | None
 
-    def delete(self) -> Expired:
-        """What is deleted now. Raises InputError for a log that cannot be deleted; the store is done with by then."""
+    def __bool__(self) -> bool:
+        return bool(self.expired.run_ids or self.files or any(host for host in self.hosts))
+
+    def delete(self) -> "tuple[Expired, list[HostFiles]]":
+        """What is deleted now, in the store and on hosts. Raises InputError for a file that cannot be deleted; the
+        store is done with by then."""
         gone = self._store.prune_expired(self.expired.before, keep=self._keep)
-        for directory in self.logs:
-            if directory.name not in gone.kept_experiments:
-                try:
-                    shutil.rmtree(directory)
-                except OSError as error:
-                    raise InputError(f"cannot be deleted ({error.strerror})", where=directory) from None
-        return gone
+        self.files.delete(gone.kept_experiments)
+        return gone, _prune_hosts(self._on, gone, delete=True)
 
 
 @contextmanager
-def plan_age_pruning(settings: Settings, older_than: float, keep: int) -> Iterator[AgePruning]:
-    """What was measured more than `older_than` seconds ago and may go: see `retention.find_expired`."""
+def plan_age_pruning(settings: Settings, older_than: float, keep: int, on: str | None = None) -> Iterator[AgePruning]:
+    """What was measured more than `older_than` seconds ago and may go: see `retention.find_expired`. `on`: an engine,
+    whose hosts say what they have."""
     before = datetime.now(UTC) - timedelta(seconds=older_than)
     with open_store(str(settings.store_url.value), create=False) as store:
         expired = store.prune_expired(before, keep=keep, dry_run=True)
-        yield AgePruning(expired, dict(_old_logs(logs_directory(), before, expired.kept_experiments)), store, keep)
+        files = find_old_files(before, expired.kept_experiments)
+        yield AgePruning(expired, files, _prune_hosts(on, expired, delete=False), store, keep, on)
 
 
-def _old_logs(directory: Path, before: datetime, kept: Container[str]) -> Iterator[tuple[Path, int]]:
-    """Directories of experiments that are not kept, in which nothing was written since; links are left alone."""
-    try:
-        found = sorted(path for path in directory.iterdir() if path.is_dir() and not path.is_symlink())
-    except OSError:  # nothing was measured on this machine
-        return
-    for path in found:
-        files = [entry.lstat() for entry in path.rglob("*")]
-        newest = max([path.lstat().st_mtime, *(file.st_mtime for file in files)])
-        if path.name not in kept and newest < before.timestamp():
-            yield path, sum(file.st_size for file in files)
+def _prune_hosts(on: str | None, expired: Expired, *, delete: bool) -> "list[HostFiles]":
+    if on is None:
+        return []
+    from regress_gate.app.fleet import prune_hosts  # with the statistics
+
+    return prune_hosts(on, expired.before, expired.kept_experiments, delete=delete)
 
 
 def _find_suite(name: str | None, held: Sequence[SuiteRef]) -> SuiteRef | None:

@@ -6,6 +6,7 @@ server outlives the engine's task. PARENT is the process that started this one; 
 """
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -49,6 +51,8 @@ def make_block(task: "BlockTask", progress: "ProgressReporter") -> "BlockResult"
     from regress_gate.model.version import Version
     from regress_gate.store.repository import open_store
 
+    if task.prune is not None:
+        return _prune(task)
     suite = Suite.model_validate(task.suite)
     testbed = fingerprint(task.testbed or os.environ.get(TESTBED_VARIABLE) or None, accelerator=suite.accelerator)
     if task.plan is None:
@@ -87,6 +91,21 @@ def make_block(task: "BlockTask", progress: "ProgressReporter") -> "BlockResult"
         return BlockResult(testbed, tuple(store.runs(with_samples=True)))
 
 
+def _prune(task: "BlockTask") -> "BlockResult":
+    """Find or delete what is old on this host."""
+    # Large, as above.
+    from regress_gate.app.old_files import find_old_files
+    from regress_gate.bench.fleet.block_task import BlockResult
+    from regress_gate.model.testbed import Testbed
+
+    asked = task.prune or {}
+    found = find_old_files(datetime.fromisoformat(asked["before"]), asked["kept"])
+    if asked["delete"]:
+        found = found.delete(asked["kept"])
+    name = task.testbed or os.environ.get(TESTBED_VARIABLE) or platform.node() or "this-machine"
+    return BlockResult(Testbed(name), old_files=found.counts())
+
+
 def _work(directory: Path) -> None:
     """Make the task and write its result. A worker that is interrupted, or dies, writes none."""
     from regress_gate.bench.fleet.block_task import BlockResult, BlockTask  # large, as above
@@ -111,8 +130,12 @@ def _supervise(directory: Path, parent: int) -> int:
     except KeyboardInterrupt:
         process.terminate()
         code = process.wait()
-    for orphan in find_orphans() if code else ():
-        end_orphan(orphan)
+    if code:
+        for orphan in find_orphans():
+            end_orphan(orphan)
+        from regress_gate.bench.machine.reservation import release_clocks  # large, as above
+
+        release_clocks(lambda text: print(text, flush=True))  # noqa: T201 - into the log of the task
     return code
 
 

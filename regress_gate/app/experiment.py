@@ -6,9 +6,10 @@ Not for what is concluded from the runs.
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from types import FrameType, MappingProxyType
 from typing import Any
 
@@ -52,10 +53,10 @@ from regress_gate.bench.fleet.fleet_loop import run_on_fleet
 from regress_gate.bench.inspect.installed_build import environment_libraries, inspect_environment
 from regress_gate.bench.load.load_client import LoadLimits, OwnClientMeter
 from regress_gate.bench.load.pass_requests import load_workloads
-from regress_gate.bench.machine.reservation import machine_lock
+from regress_gate.bench.machine.reservation import locked_clocks, machine_lock
 from regress_gate.bench.provision.interface import Provisioner, ProvisionError
 from regress_gate.bench.tiny_model import model_path
-from regress_gate.errors import InputError
+from regress_gate.errors import InputError, StoreError
 from regress_gate.gate.sides import make_side
 from regress_gate.model.config import ProvisionConfig, ProvisionMethod
 from regress_gate.model.run import Run, SuiteRef
@@ -63,6 +64,7 @@ from regress_gate.model.suite import Suite
 from regress_gate.model.version import Version
 from regress_gate.paths import logs_directory
 from regress_gate.store.change_log import place
+from regress_gate.store.database import Patience
 from regress_gate.store.repository import Repository, open_store
 from regress_gate.store.store_interface import StoredExperiment, run_order
 from regress_gate.text import plural
@@ -105,6 +107,7 @@ def find_plan(
         most_blocks=most_blocks,
         counter_test=task.counter_test,
         hosts=task.hosts,
+        lock_clocks=amount.lock_clocks,
     ), False
 
 
@@ -150,6 +153,7 @@ def _check_resumable(plan: ExperimentPlan, task: MeasurementTask, amount: Measur
         ("--trials", amount.trials, plan.trials),
         ("--resident", amount.resident, plan.resident),
         ("--driver", amount.driver, plan.driver),
+        ("--lock-clocks", amount.lock_clocks, plan.lock_clocks),
     ):
         if given is not None and given != begun:
             raise InputError(f"{flag} differs from the experiment that is to be resumed", todo=f"leave {flag} out")
@@ -203,9 +207,10 @@ def interruptible(
 
 
 def _report_resume_hint(store: Repository, plan: ExperimentPlan, progress: ProgressReporter) -> None:
-    if any(experiment.id == plan.experiment for experiment in store.experiments()):
-        held = plural(len(find_plan_runs(plan, store)), "run")
-        progress.warn(f"interrupted: {held} of this experiment stored; go on with --resume")
+    with suppress(StoreError):  # whoever waits no longer for a server that is away
+        if any(experiment.id == plan.experiment for experiment in store.experiments()):
+            held = plural(len(find_plan_runs(plan, store)), "run")
+            progress.warn(f"interrupted: {held} of this experiment stored; go on with --resume")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +271,11 @@ def measure_task(
     provisioner = make_provisioner(
         task.provisioning, accelerator=task.testbed.accelerator, environ=settings.environment
     )
-    with open_store(str(settings.store_url.value), create=True) as store:
+    with open_store(str(settings.store_url.value), create=True, patience=Patience(progress.warn)) as store:
         plan, is_resumed = find_plan(store, task, amount, most_blocks=most_blocks)
-        check = None if after_block is None or plan.most_blocks is None else after_block(store, plan, progress)
+        check = None
+        if after_block is not None and plan.most_blocks is not None:
+            check = partial(store.patiently, after_block(store, plan, progress))
         with interruptible(store, plan, progress, hint):
             outcome = run_experiment(
                 store, plan, task, amount, provisioner, progress, is_resumed=is_resumed, after_block=check
@@ -306,6 +313,8 @@ def run_experiment(
     with machine_lock(gpus or None, wait=amount.wait_for_machine or 0.0), ExitStack() as stack:
         end_orphans(progress)
         note_unwatched_gpus(task.testbed, progress)
+        if plan.lock_clocks is not None:
+            stack.enter_context(locked_clocks(task.testbed.accelerator, gpus, plan.lock_clocks, progress.warn))
         if not is_resumed:  # provisioning takes long, and may be interrupted
             begin_experiment(store, plan)
         provisioners = dict.fromkeys(task.versions, provisioner)

@@ -23,6 +23,7 @@ from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.report.views.list_view import printable
+from regress_gate.store.database import Patience
 from regress_gate.store.repository import open_store
 from regress_gate.store.store_interface import AddedRuns, ChangeKind
 from regress_gate.suites import load_suite
@@ -71,6 +72,9 @@ def measure_servers(
         raise InputError(
             "a server that already runs is one run", todo="leave --runs, --resume, --budget, --resident out"
         )
+    if amount.lock_clocks is not None:
+        what = "clocks are locked for servers that this tool starts"
+        raise InputError(what, where="--lock-clocks", todo="leave it out")
     if settings.suite.value is None or settings.testbed.value is None:
         raise InputError("the suite and the testbed are not known", todo="give --suite FILE and --testbed NAME")
     suite = load_suite(str(settings.suite.value))
@@ -86,7 +90,8 @@ def measure_servers(
     ref = SuiteRef(suite.name, suite.version)
     testbed = Testbed(str(settings.testbed.value), **(testbed_facts or {}))
     with ExitStack() as stack:
-        store = stack.enter_context(open_store(str(settings.store_url.value), create=True))
+        url = str(settings.store_url.value)
+        store = stack.enter_context(open_store(url, create=True, patience=Patience(progress.warn)))
         store.check_testbed(testbed)
         if any(is_local(target.url) for target in targets):
             stack.enter_context(machine_lock(wait=amount.wait_for_machine or 0.0))
@@ -133,9 +138,13 @@ def _report_server(measured: ExternalRun, progress: ProgressReporter) -> None:
 
 def _stored_line(run: Run, added: AddedRuns) -> str:
     what = plural(len(run.trials), "trial") if run.failure is None else "a failure"
+    # Where the answer to the first attempt was lost, the second finds everything stored.
+    held = (one.run for one in added.duplicates if one.run is not None)
+    ids = (*added.new, *added.extended, *held)
+    name = f"run:{ids[0]} ({printable(run.label)})" if ids else printable(run.label)
     return (
         f"stored {what} of {run.version} on {printable(run.testbed.name)}, {run.suite}, "
-        f"as {'more of ' if added.extended else ''}run:{(*added.new, *added.extended)[0]} ({printable(run.label)})"
+        f"as {'more of ' if added.extended else ''}{name}"
     )
 
 

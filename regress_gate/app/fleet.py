@@ -1,14 +1,15 @@
 """The fleet that `--on` names: its engine, and its hosts as testbeds of one class."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from regress_gate.app.fleet_status import fleet_status
 from regress_gate.app.settings import DEFAULT_SUITE, ProgressReporter, Settings
 from regress_gate.bench.fleet.block_task import BlockTask
 from regress_gate.bench.fleet.executor import FleetExecutor
-from regress_gate.bench.fleet.fleet import Fleet
+from regress_gate.bench.fleet.fleet import Fleet, ask_hosts
 from regress_gate.bench.fleet.ray_executor import RayExecutor
 from regress_gate.bench.fleet.slurm_executor import SlurmExecutor
 from regress_gate.errors import InputError, NoDataError
@@ -80,6 +81,32 @@ def _warn_of_steps(settings: Settings, fleet: Fleet, suite: str, progress: Progr
     for host in (host for one in classes for host in one.hosts if host.name in fleet.names):
         for text in step_texts(host, suite):
             progress.warn(f"{text}; see `regress-gate fleet status`")
+
+
+@dataclass(frozen=True, slots=True)
+class HostFiles:
+    """What a host has that is old, or has deleted."""
+
+    name: str
+    counts: dict[str, int]
+    """See `OldFiles.counts`; empty: not known."""
+    error: str | None
+
+    def __bool__(self) -> bool:
+        return bool(self.counts.get("logs") or self.counts.get("leftovers"))
+
+
+def prune_hosts(on: str, before: datetime, kept: Collection[str], *, delete: bool) -> list[HostFiles]:
+    """What the hosts of an engine have beside the store that is older than a time (`old_files`), by host; with
+    `delete`, it is deleted. `kept` are the experiments whose logs stay. Raises FleetError for an engine that cannot be
+    used."""
+    task = {"before": before.isoformat(), "kept": sorted(kept), "delete": delete}
+    executor = make_executor(on, None)
+    try:
+        answers = ask_hosts(executor, lambda host: BlockTask({}, host.testbed, prune=task).as_text(), "prune")
+    finally:
+        executor.close()
+    return [HostFiles(name, dict(one.old_files or {}), one.error) for name, one in answers.items()]
 
 
 def make_executor(on: str, accelerator: str | None) -> FleetExecutor:

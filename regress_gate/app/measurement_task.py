@@ -15,7 +15,7 @@ from regress_gate.bench.fleet.fleet import Fleet
 from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.bench.machine import conditions
 from regress_gate.bench.machine.fingerprint import fingerprint
-from regress_gate.bench.machine.reservation import server_gpus
+from regress_gate.bench.machine.reservation import release_clocks, server_gpus
 from regress_gate.bench.server.recovery import end_orphan, find_orphans
 from regress_gate.errors import InputError
 from regress_gate.gate.sides import DISTURBANCE_SHARE, UNKNOWN_CORES
@@ -145,7 +145,8 @@ def wait_until_quiet(task: MeasurementTask, progress: ProgressReporter) -> None:
 
 
 def end_orphans(progress: ProgressReporter) -> None:
-    """End servers that a killed run has left."""
+    """End servers that a killed run has left, and release clocks that it had locked."""
+    release_clocks(progress.warn)
     for orphan in find_orphans():
         progress.note(f"note: {orphan}; ending what is ours")
         report = end_orphan(orphan)

@@ -307,6 +307,8 @@ class MeasurementAmount:
     """Seconds to wait for another measurement on this machine."""
     driver: str | None = None
     """Another load client than our own."""
+    lock_clocks: int | None = None
+    """MHz that the GPUs are held at meanwhile; None: they are left alone."""
 
 
 # Progress of long work

@@ -73,7 +73,7 @@ def bisect(
         raise InputError("--plan measures nothing", where="--on", todo="leave it out")
     if plan_only and outputs:
         raise InputError("--plan prints a plan and writes no file", where="--output", todo="leave it out")
-    names = ("budget", "trials", "ready_within", "wait_for_machine", "driver")
+    names = ("budget", "trials", "ready_within", "wait_for_machine", "driver", "lock_clocks")
     amount = MeasurementAmount(**{name: options.pop(name) for name in names})
     settings = settings_from(options)
     request = search.BisectRequest(

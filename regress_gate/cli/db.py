@@ -2,15 +2,19 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from regress_gate.app.old_files import old_files_text
 from regress_gate.cli.options import CONTEXT, Duration, format_option, is_confirmed, settings_from, store_options
 from regress_gate.report import print_view
 from regress_gate.report.views.list_view import log_entries, printable
 from regress_gate.store.store_interface import StoreLocation
 from regress_gate.text import plural
+
+if TYPE_CHECKING:
+    from regress_gate.app.fleet import HostFiles
 
 
 @click.group(context_settings=CONTEXT, epilog="Example: regress-gate db backup store-2026-11-21.db")
@@ -49,7 +53,7 @@ def info(**options: Any) -> None:
 @format_option
 @store_options
 def log(since: datetime | None, limit: int, format_: str, **options: Any) -> None:
-    """Who pinned, imported, measured, pruned and migrated, and when; the newest first.
+    """Who pinned, imported, measured, waived, pruned and migrated, and when; the newest first.
 
     Who it was is what their machine said: REGRESS_GATE_ACTOR, GITHUB_ACTOR or the user. The role is that of PostgreSQL.
     """
@@ -68,35 +72,47 @@ def log(since: datetime | None, limit: int, format_: str, **options: Any) -> Non
 )
 @click.option("--dry-run", is_flag=True, help="List what would be deleted.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--on", metavar="ENGINE", help="Also logs on the hosts of ray, ray://HEAD, slurm or slurm://PARTITION.")
 @store_options
-def prune(older_than: float, keep: int, dry_run: bool, yes: bool, **options: Any) -> None:
+def prune(older_than: float, keep: int, dry_run: bool, yes: bool, on: str | None, **options: Any) -> None:
     """Delete old experiments with their comparisons, and old logs of servers on this machine.
 
     Whole experiments only. What is pinned stays, with all that was measured beside it or compared with it; so do
-    experiments that have not ended, and what a younger comparison rests on.
+    experiments that have not ended, and what a younger comparison rests on. What a killed task of a fleet has left goes
+    with the logs.
     """
     from regress_gate.app.baselines import plan_age_pruning  # with the database
 
-    with plan_age_pruning(settings_from(options), older_than, keep) as pruning:
+    with plan_age_pruning(settings_from(options), older_than, keep, on) as pruning:
         expired = pruning.expired
         for place, runs in expired.places.items():
             where = f"{printable(place.testbed)}, {printable(place.suite)}"
             click.echo(f"{printable(place.version)} on {where}: {plural(runs, 'run')}")
-        sizes = pruning.logs.values()
         click.echo(
             f"{plural(len(expired.run_ids), 'run')} of {plural(len(expired.experiments), 'experiment')} and "
             f"{plural(len(expired.comparisons), 'comparison')} from before {expired.before:%Y-%m-%d %H:%M} UTC; "
-            f"logs of {plural(len(sizes), 'experiment')} on this machine, {sum(sizes) / 2**20:.1f} MiB"
+            f"{old_files_text(pruning.files.counts(), 'this machine')}"
         )
+        for host in pruning.hosts:
+            _print_host(host)
         for reason, runs in expired.kept.items():
             click.echo(f"kept: {plural(runs, 'run')}, {reason.value}")
-        if dry_run or not (expired.run_ids or pruning.logs):
+        if dry_run or not pruning:
             return
         if not yes and not is_confirmed():
             click.echo("nothing was deleted")
             return
-        gone = pruning.delete()
+        gone, hosts = pruning.delete()
     click.echo(f"deleted {plural(len(gone.run_ids), 'run')}")
+    for host in hosts:
+        _print_host(host, "deleted ")
+
+
+def _print_host(host: "HostFiles", what: str = "") -> None:
+    if host.error is None:
+        click.echo(f"{what}{old_files_text(host.counts, printable(host.name))}")
+    else:
+        click.echo(f"regress-gate: note: {printable(host.name)} could not be asked: {printable(host.error)}", err=True)
 
 
 @db.command(epilog="Example: regress-gate db migrate --store gate.db", context_settings=CONTEXT)

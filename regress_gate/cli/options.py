@@ -275,6 +275,12 @@ _READY = click.option(
     "--ready-within", type=Duration(), default="30m", help="Longest start of a server.", show_default=True
 )
 _WAIT = click.option("--wait-for-machine", type=Duration(), help="Wait so long for another run to end (30m).")
+_CLOCKS = click.option(
+    "--lock-clocks",
+    type=click.IntRange(100, 10_000),
+    metavar="MHZ",
+    help="Hold the clocks of NVIDIA GPUs there meanwhile; takes root.",
+)
 _DRIVER = click.option(
     "--driver", metavar="NAME", help="Measure with vllm-bench, guidellm or aiperf, not our own client."
 )
@@ -302,6 +308,7 @@ def measure_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Keep both servers up and take turns, or start one after the other (default).",
         ),
         _DRIVER,
+        _CLOCKS,
     )
     return how(section(TIME, _BUDGET, *_RESUME, _READY, _WAIT)(command))
 
@@ -311,7 +318,7 @@ def search_amount_options(command: Callable[..., Any]) -> Callable[..., Any]:
     budget = click.option(
         "--budget", type=Duration(), help="Begin no run that would end later (3h); refuse what takes more."
     )
-    return section(MEASURING, _TRIALS, _DRIVER)(section(TIME, budget, _READY, _WAIT)(command))
+    return section(MEASURING, _TRIALS, _DRIVER, _CLOCKS)(section(TIME, budget, _READY, _WAIT)(command))
 
 
 fleet_option = section(

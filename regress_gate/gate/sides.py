@@ -225,6 +225,9 @@ def compare_sides(baseline: ComparisonSide, candidate: ComparisonSide, limits: C
     differences += _differing_values(
         "servers of a block", *((_residency(place) for place in side) for side in places), blocks=True
     )
+    differences += _differing_values(
+        "clocks of the GPUs", *((_clocks(place) for place in side) for side in places), blocks=True
+    )
     differences += _differing_values("provisioned by", *((place.way for place in side) for side in places))
     names = sorted({name for run in (*left, *right) for name in run.libraries})
     for name in names:
@@ -285,6 +288,10 @@ def _disturbance(baseline: ComparisonSide, candidate: ComparisonSide) -> list[Di
 
 def _residency(place: BlockPosition) -> str:
     return "resident" if place.resident else "one at a time"
+
+
+def _clocks(place: BlockPosition) -> str:
+    return "not locked" if place.locked_clock_mhz is None else f"locked to {place.locked_clock_mhz} MHz"
 
 
 def _differing_values(

@@ -99,6 +99,8 @@ class BlockPosition:
     most_blocks: int | None = None
     """If an interim analysis after each block may end the experiment: the maximum number of blocks, including those
     stored when this one was planned. None: one analysis, after all blocks."""
+    locked_clock_mhz: int | None = None
+    """What the clocks of the GPUs were locked to; None: this tool locked nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,7 @@ class PlacePart(Part):
     way: str | None = None
     seconds: float | None = None
     most_blocks: Count | None = None
+    locked_clock_mhz: Count | None = None
 
 
 class FailurePart(Part):

@@ -50,6 +50,32 @@ def add(connection: Connection, comparison: StoredComparison, document: Mapping[
     return True
 
 
+def waived(connection: Connection, comparison: StoredComparison) -> list[dict[str, Any]]:
+    """The waivers that the newest stored result of these two versions, in this place, used; none if it is damaged."""
+    newest = connection.execute(
+        select(_table.c.id)
+        .where(*_same_versions(comparison))
+        .order_by(_table.c.created.desc(), _table.c.id.desc())
+        .limit(1)
+    ).scalar()
+    try:
+        return used_waivers(document(connection, newest) or {}) if newest is not None else []
+    except (ValueError, TypeError):
+        return []
+
+
+_OF_WAIVER = ("finding", "until", "max_change", "owner", "reason")
+_USED = "used"
+"""Of the states of a waiver in a result, the one in which it covered something."""
+
+
+def used_waivers(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The waivers that covered a finding, as they stand in the configuration."""
+    given = result.get("waivers")
+    used = [one for one in given if one.get("state") == _USED] if isinstance(given, list) else []
+    return [{key: one.get(key) for key in _OF_WAIVER} for one in used]
+
+
 def find(connection: Connection, testbed: str | None, suite: SuiteRef | None) -> list[StoredComparison]:
     """The stored comparisons, the newest first. Raises ValueError for damaged content."""
     where: list[ColumnElement[bool]] = []

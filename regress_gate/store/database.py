@@ -1,25 +1,30 @@
 """Connections to the store's database, one-line errors for its failures, and creating and migrating its schema.
 
 SQLite runs in WAL mode with a busy timeout: commands that read never wait for an import, and two imports wait for each
-other. One write is one transaction, so a killed process leaves nothing half-stored. Only a migration imports Alembic.
+other. One write is one transaction, so a killed process leaves nothing half-stored. What is measured waits for a server
+that is away. Only a migration imports Alembic.
 """
 
 import os
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, make_url, select
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from regress_gate.errors import InputError, RegressGateError, StoreError, StoreVersionError
+from regress_gate.errors import InputError, RegressGateError, StoreAwayError, StoreError, StoreVersionError
 from regress_gate.redaction import mask, url_secrets
 from regress_gate.store import change_log
 from regress_gate.store.schema import REVISIONS, metadata, revision
 from regress_gate.store.store_interface import ChangeKind, StoreLocation
+from regress_gate.text import duration_text
 
 BUSY_TIMEOUT = 30.0
 """Seconds to wait for another process that is writing."""
@@ -111,6 +116,46 @@ class Database:
             yield
         except (SQLAlchemyError, sqlite3.Error) as error:
             raise _in_one_line(error, self.location) from None
+
+
+AWAY_WITHIN = 300.0
+"""Seconds after which a server that was there counts as gone."""
+_FIRST_REST, _LONGEST_REST = 1.0, 10.0
+"""Seconds between two attempts: each rest is twice the one before, up to the longest."""
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a measurement waits for the store's server, as while that is started again, and whom that is told.
+
+    Only for what may be done twice: the answer to a commit may be lost, and then the same is stored again, which
+    changes nothing. Not for the first look at a store, where a wrong address is told at once.
+    """
+
+    warn: Callable[[str], None]
+    within: float = AWAY_WITHIN
+
+    def wait_for(self, call: Callable[[], _Answer]) -> _Answer:
+        """What the call returns, which is made again while the server is away. Raises StoreError after so long."""
+        until, rest, is_told = time.monotonic() + self.within, _FIRST_REST, False
+        while True:
+            try:
+                answer = call()
+            except StoreAwayError as error:
+                if time.monotonic() + rest > until:
+                    waited = duration_text(self.within)
+                    raise StoreError(f"{error}; it was away for {waited}, and what came last is not stored") from None
+                if not is_told:
+                    self.warn(f"{error}; trying again for {duration_text(self.within)}")
+                is_told = True
+                time.sleep(rest)
+                rest = min(2 * rest, _LONGEST_REST)
+            else:
+                if is_told:
+                    self.warn("the store answers again")
+                return answer
 
 
 def _sqlite_engine(path: Path, create: bool, timeout: float) -> Engine:
@@ -223,7 +268,21 @@ def _in_one_line(error: Exception, location: StoreLocation) -> RegressGateError:
         return StoreError(f"{location.shown}: {_SQLITE_FAILURES[sqlite3.SQLITE_CORRUPT]}")
     detail = " ".join(str(cause).split())[:300] or type(cause).__name__
     todo = "check that the server runs and lets you in" if location.path is None else "nothing was changed"
-    return StoreError(f"{location.shown}: the store failed ({_hidden(detail, location)}); {todo}")
+    kind = StoreAwayError if location.path is None and _is_away(error) else StoreError
+    return kind(f"{location.shown}: the store failed ({_hidden(detail, location)}); {todo}")
+
+
+_AWAY = ("08", "57P01", "57P02", "57P03", "53300")
+"""How PostgreSQL's codes begin (its manual, appendix A) for a connection that broke, a server that is stopped, has
+crashed or does not take connections yet, and one that has too many."""
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether the server said so, or said nothing: a connection that is refused or cut off has no code."""
+    if not isinstance(error, OperationalError):
+        return False
+    code = getattr(error.orig, "sqlstate", None)
+    return code is None or code.startswith(_AWAY)
 
 
 def _hidden(detail: str, location: StoreLocation) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, update
@@ -18,7 +18,7 @@ from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store import change_log, comparisons, looks, reader, retention, rows, schema, stored_values, writer
-from regress_gate.store.database import BUSY_TIMEOUT, Database, make_schema
+from regress_gate.store.database import BUSY_TIMEOUT, Database, Patience, make_schema
 from regress_gate.store.store_interface import (
     AddedRuns,
     ChangeKind,
@@ -40,13 +40,17 @@ if TYPE_CHECKING:
     from regress_gate.vllm.build_config import BuildConfig
 
 
-def open_store(url: str, *, create: bool) -> "Repository":
-    """Open the store at a SQLAlchemy URL. With `create`, a missing store is created.
+_Answer = TypeVar("_Answer")
+
+
+def open_store(url: str, *, create: bool, patience: Patience | None = None) -> "Repository":
+    """Open the store at a SQLAlchemy URL. With `create`, a missing store is created. With `patience`, what a
+    measurement does with the open store waits while the server is away.
 
     Raises InputError for an unusable URL, StoreError if the store is missing, damaged, foreign, unreachable or has an
     older schema, and StoreVersionError if a newer program wrote it.
     """
-    repository = _open(StoreLocation.parse(url), create=create)
+    repository = _open(StoreLocation.parse(url), create=create, patience=patience)
     if repository is None:
         raise StoreError(f"{StoreLocation.parse(url).shown}: there is no store; import or measure something first")
     return repository
@@ -57,7 +61,9 @@ def find_store(url: str, *, timeout: float = BUSY_TIMEOUT) -> "Repository | None
     return _open(StoreLocation.parse(url), create=False, timeout=timeout)
 
 
-def _open(location: StoreLocation, *, create: bool, timeout: float = BUSY_TIMEOUT) -> "Repository | None":
+def _open(
+    location: StoreLocation, *, create: bool, timeout: float = BUSY_TIMEOUT, patience: Patience | None = None
+) -> "Repository | None":
     if create and location.path is not None and location.url == default_store_url():
         _make_directory(location.path.parent)
     elif not create and not location.may_exist:
@@ -75,7 +81,7 @@ def _open(location: StoreLocation, *, create: bool, timeout: float = BUSY_TIMEOU
     except BaseException:
         database.close()
         raise
-    return Repository(database)
+    return Repository(database, patience)
 
 
 def _make_directory(directory: Path) -> None:
@@ -94,8 +100,9 @@ class Repository(Closing):
     raises StoreError when the database fails.
     """
 
-    def __init__(self, database: Database):
+    def __init__(self, database: Database, patience: Patience | None = None):
         self._database = database
+        self._patience = patience
         self._state: Connection | None = None
         """The transaction of all reads, while there is one."""
 
@@ -116,6 +123,11 @@ class Repository(Closing):
             finally:
                 self._state = None
 
+    def patiently(self, call: Callable[[], _Answer]) -> _Answer:
+        """What a call returns that may be made twice: made again while the server is away, if the store was opened
+        with patience. `add_runs`, `check_testbed`, `experiment_runs` and `end_experiment` do so by themselves."""
+        return call() if self._patience is None else self._patience.wait_for(call)
+
     def add_runs(self, runs: Iterable[Run], *, log_as: ChangeKind | None = ChangeKind.IMPORT) -> AddedRuns:
         """Store all runs, or none if there is an error.
 
@@ -125,8 +137,13 @@ class Repository(Closing):
         for values that cannot be stored. `log_as`: what the log says of it; None for runs of an experiment, whose
         beginning it has.
         """
-        with self._database.writing() as connection:
-            return writer.add_runs(connection, runs, log_as)
+        given = runs if self._patience is None else list(runs)
+
+        def add() -> AddedRuns:
+            with self._database.writing() as connection:
+                return writer.add_runs(connection, given, log_as)
+
+        return self.patiently(add)
 
     def holds(self, runs: Iterable[Run]) -> dict[tuple[str, int], int]:
         """The results of the runs (source hash and position) that are already stored, each with its stored run."""
@@ -179,9 +196,13 @@ class Repository(Closing):
 
     def experiment_runs(self, experiment: str, *, testbed: str | None, suite: SuiteRef) -> list[Run]:
         """The runs of an experiment, with `testbed` None on any."""
-        with self._reading() as connection:
-            ids = reader.experiment_run_ids(connection, experiment=experiment, testbed=testbed, suite=suite)
-            return reader.load_runs(connection, run_ids=ids) if ids else []
+
+        def read() -> list[Run]:
+            with self._reading() as connection:
+                ids = reader.experiment_run_ids(connection, experiment=experiment, testbed=testbed, suite=suite)
+                return reader.load_runs(connection, run_ids=ids) if ids else []
+
+        return self.patiently(read)
 
     def labels(self, version: Version, testbed: str, suite: SuiteRef) -> set[str]:
         """The labels of the stored runs of exactly this version."""
@@ -275,10 +296,13 @@ class Repository(Closing):
         For use before a measurement, which would otherwise be refused after it.
         """
         table = schema.testbed
-        with self._reading() as connection:
-            facts = connection.execute(select(table.c.facts).where(table.c.name == testbed.name)).scalar()
-            stored = {} if facts is None else orjson.loads(facts)
-        rows.merge_testbed_facts(testbed, stored, None)
+
+        def read() -> dict[str, Any]:
+            with self._reading() as connection:
+                facts = connection.execute(select(table.c.facts).where(table.c.name == testbed.name)).scalar()
+                return {} if facts is None else dict(orjson.loads(facts))
+
+        rows.merge_testbed_facts(testbed, self.patiently(read), None)
 
     def begin_experiment(self, experiment: StoredExperiment, places: Sequence[Mapping[str, str]] = ()) -> None:
         """Store a plan. `places`: what it is going to measure, for the log, in the form of `change_log.place`."""
@@ -296,8 +320,12 @@ class Repository(Closing):
     def end_experiment(self, id_: str, ended: datetime) -> None:
         """Record that the experiment is complete."""
         table = schema.experiment
-        with self._database.writing() as connection:
-            connection.execute(update(table).where(table.c.id == id_).values(ended=stored_values.time_text(ended)))
+
+        def end() -> None:
+            with self._database.writing() as connection:
+                connection.execute(update(table).where(table.c.id == id_).values(ended=stored_values.time_text(ended)))
+
+        self.patiently(end)
 
     def experiments(self, *, unfinished_only: bool = False) -> list[StoredExperiment]:
         """All experiments, or those that have not ended, the newest first."""
@@ -326,12 +354,25 @@ class Repository(Closing):
             return BuildConfig.from_document(documents[-1]) if documents else None
 
     def add_comparison(self, comparison: StoredComparison, document: Mapping[str, Any]) -> bool:
-        """Store a result of `compare`, as JSON values; False if the newest of these two versions says the same.
+        """Store a result of `compare`, as JSON values; False if the newest of these two versions says the same. The log
+        names the waivers that it used, once until they change.
 
         Never waits for another writer of a server: a row that stands alone needs no order among the others.
         """
+        used = comparisons.used_waivers(document)
         with self._database.writing(lock=False) as connection:
-            return comparisons.add(connection, comparison, document)
+            is_told = not used or comparisons.waived(connection, comparison) == used
+            is_new = comparisons.add(connection, comparison, document)
+            if is_new and not is_told:
+                place = change_log.place(comparison.candidate, comparison.testbed, comparison.suite)
+                details = {
+                    "baseline": str(comparison.baseline),
+                    "decision": comparison.decision,
+                    "waivers": used,
+                    "places": [place],
+                }
+                change_log.add(connection, ChangeKind.WAIVE, details)
+            return is_new
 
     def comparisons(self, *, testbed: str | None = None, suite: SuiteRef | None = None) -> list[StoredComparison]:
         """The stored comparisons, the newest first."""

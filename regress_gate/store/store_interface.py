@@ -246,6 +246,8 @@ class ChangeKind(StrEnum):
     PIN = "pin"
     UNPIN = "unpin"
     PRUNE = "prune"
+    WAIVE = "waive"
+    """A comparison was stored in which waivers covered findings: others than in the last one of the same versions."""
 
 
 @dataclass(frozen=True, slots=True)

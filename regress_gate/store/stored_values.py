@@ -128,8 +128,9 @@ def run_details(run: Run) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     if run.place is not None:
         place = asdict(run.place)
-        if run.place.most_blocks is None:  # so that older runs keep the same text
-            del place["most_blocks"]
+        for later in ("most_blocks", "locked_clock_mhz"):
+            if place[later] is None:  # so that older runs keep the same text
+                del place[later]
         parts["place"] = place
     if run.failure is not None:
         parts["failure"] = asdict(run.failure)

@@ -21,6 +21,7 @@ class FakeAmdGpu:
     processes: list[Any] | None = field(default_factory=list)
     memory: int | str = 196_592
     driver: str = "6.12.12"
+    cap: int | None = 750_000_000
 
 
 def violations(**active: object) -> dict[str, Any]:
@@ -69,6 +70,9 @@ class FakeAmdSmi:
 
     def amdsmi_get_power_info(self, gpu: FakeAmdGpu) -> Any:
         return _known(gpu.power)
+
+    def amdsmi_get_power_cap_info(self, gpu: FakeAmdGpu) -> dict[str, Any]:
+        return {"power_cap": _known(gpu.cap), "default_power_cap": 750_000_000, "dpm_cap": 2100}
 
     def amdsmi_get_temp_metric(self, gpu: FakeAmdGpu, sensor: str, metric: str) -> Any:
         assert (sensor, metric) == ("hotspot", "current")

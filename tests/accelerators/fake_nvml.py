@@ -24,6 +24,10 @@ class FakeGpu:
     limit: int | None = 700_000
     slices: list["FakeGpu"] | None = None
     """MIG devices; None: the GPU is not cut."""
+    locked: tuple[int, int] | None = None
+    """The least and the highest clock that it was locked to."""
+    refuses: str | None = None
+    """Why its clocks cannot be set."""
 
 
 class FakeNvml:
@@ -31,9 +35,10 @@ class FakeNvml:
 
     NVMLError = NVMLError
 
-    def __init__(self, *gpus: FakeGpu, driver: bool = True) -> None:
+    def __init__(self, *gpus: FakeGpu, driver: bool = True, persistence: bool = False) -> None:
         self.gpus = list(gpus)
         self.driver = driver
+        self.persistence = persistence
         self.open = 0
 
     def nvmlInit(self) -> None:  # noqa: N802 - the module's own names, here and below
@@ -43,6 +48,8 @@ class FakeNvml:
 
     def nvmlShutdown(self) -> None:  # noqa: N802
         self.open -= 1
+        for gpu in self.gpus if not (self.open or self.persistence) else ():
+            gpu.locked = None  # so forgets a driver that no program uses any more
 
     def nvmlSystemGetDriverVersion(self) -> bytes:  # noqa: N802
         return b"570.86.15"
@@ -74,6 +81,25 @@ class FakeNvml:
             raise NVMLError("Not Found")
         return (gpu.slices or [])[number]
 
+    def nvmlDeviceGetClockInfo(self, gpu: FakeGpu, _: int) -> int:  # noqa: N802
+        if gpu.clock is None:
+            raise NVMLError("Not Supported")
+        return gpu.locked[1] if gpu.locked else gpu.clock
+
+    def nvmlDeviceSetGpuLockedClocks(self, gpu: FakeGpu, least: int, most: int) -> None:  # noqa: N802
+        self._set(gpu, (least, most))
+
+    def nvmlDeviceResetGpuLockedClocks(self, gpu: FakeGpu) -> None:  # noqa: N802
+        self._set(gpu, None)
+
+    def _set(self, gpu: FakeGpu, clocks: tuple[int, int] | None) -> None:
+        """As root, unless the GPU refuses it."""
+        if not self.open:
+            raise NVMLError("Uninitialized")
+        if gpu.refuses is not None:
+            raise NVMLError(gpu.refuses)
+        gpu.locked = clocks
+
     def nvmlDeviceGetIndex(self, gpu: FakeGpu) -> int:  # noqa: N802
         return next(number for number, each in enumerate(self.gpus) if each is gpu)
 
@@ -82,7 +108,6 @@ class FakeNvml:
             "nvmlDeviceGetName": "name",
             "nvmlDeviceGetUUID": "uuid",
             "nvmlDeviceGetCurrentClocksThrottleReasons": "reasons",
-            "nvmlDeviceGetClockInfo": "clock",
             "nvmlDeviceGetMaxClockInfo": "clock",
             "nvmlDeviceGetPowerUsage": "milliwatts",
             "nvmlDeviceGetPowerManagementLimit": "limit",

@@ -29,7 +29,12 @@ def test_the_gpus_of_a_machine_are_found(monkeypatch: pytest.MonkeyPatch) -> Non
     library = FakeAmdSmi(FakeAmdGpu(), FakeAmdGpu())
     monkeypatch.setitem(sys.modules, "amdsmi", library)
     assert find_accelerators() == Accelerators(
-        "AMD Instinct MI300X", 2, "6.12.12", memory_bytes=196_592 * 2**20, max_clock_mhz=2100
+        "AMD Instinct MI300X",
+        2,
+        "6.12.12",
+        memory_bytes=196_592 * 2**20,
+        max_clock_mhz=2100,
+        power_limit_watts=750,
     )
     assert library.open == 0
 

@@ -25,6 +25,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (paths.images_directory, "cache/regress-gate/images"),
         (paths.models_directory, "cache/regress-gate/models"),
         (paths.servers_directory, "state/regress-gate/servers"),
+        (paths.clocks_directory, "state/regress-gate/clocks"),
         (lambda: paths.logs_directory("e1"), "state/regress-gate/logs/e1"),
     ],
 )

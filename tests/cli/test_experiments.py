@@ -64,6 +64,7 @@ def test_an_experiment_goes_on_as_it_was_planned(store: Repository, wanted: Meas
         ("--trials", {"trials": 3}),
         ("--resident", {"resident": True}),
         ("--driver", {"driver": "guidellm"}),
+        ("--lock-clocks", {"lock_clocks": 1410}),
     ],
 )
 def test_what_would_make_the_rest_another_experiment_is_refused(

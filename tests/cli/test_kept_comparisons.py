@@ -99,6 +99,32 @@ def test_no_secret_is_kept(stored):
         assert TOKEN not in str(store.comparison_document(found.id))
 
 
+def test_the_log_says_who_compared_with_which_waiver_and_when(stored, monkeypatch):
+    monkeypatch.setenv("REGRESS_GATE_ACTOR", "ana")
+    stored("compare", "0.19.1", "0.21.0", "-q")
+    waiver = 'finding = "*"\nuntil = 2099-01-01\nmax_change = 0.9\nowner = "ops"\nreason = "known | until spring"\n'
+    (stored.directory / "regress-gate.toml").write_text(f"[[waivers]]\n{waiver}")
+    assert stored("compare", "0.19.1", "0.20.0", "-q").code == 0
+    assert "waive" not in stored("db", "log").out, "it covered nothing"
+    for _ in range(2):
+        assert stored("compare", "0.19.1", "0.21.0", "-q").code == 0
+    lines = [line for line in stored("db", "log").out.splitlines() if " waive " in line]
+    assert [line.split("  ")[-1].strip() for line in lines] == [
+        "waive * until 2099-01-01 (ops: known | until spring), pass against 0.19.1: 0.21.0 on lab, imported@1"
+    ]
+    assert " ana " in lines[0]
+    (entry,) = [one for one in stored("db", "log", "--format", "json").json["entries"] if one["kind"] == "waive"]
+    assert entry["waivers"] == [
+        {
+            "finding": "*",
+            "until": "2099-01-01",
+            "max_change": 0.9,
+            "owner": "ops",
+            "reason": "known | until spring",
+        }
+    ]
+
+
 def test_pruning_says_how_many_comparisons_go_too(stored):
     stored("compare", "0.19.1", "0.21.0", "-q")
     listed = stored("baseline", "prune", "v0.21.0", "--dry-run").out

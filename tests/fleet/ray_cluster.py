@@ -19,6 +19,8 @@ RAY = Path(sys.executable).with_name("ray")
 _UP_WITHIN = 90.0
 _STARTS = 4
 """Ray gives a node 30 seconds, which a busy machine may need for more."""
+_RAYS_OWN_WAIT = 20.0
+"""Seconds. What ends sooner did not wait for anything until it gave up: it is broken, and no matter of the machine."""
 
 
 class RayCluster:
@@ -38,6 +40,9 @@ class RayCluster:
     def start_head(self) -> None:
         options = ["--head", f"--port={self.port}", f"--ray-client-server-port={self.client_port}", "--num-cpus=0"]
         self._start("head", [*options, "--include-dashboard=false", f"--temp-dir={self._directory}"])
+        is_up, lasted = self._wait_for("head")
+        if not is_up and lasted < _RAYS_OWN_WAIT:
+            pytest.fail(f"Ray's head ended at once: {self._log('head')[-1000:]}")
         deadline = time.monotonic() + _UP_WITHIN
         while not self._takes_clients():
             if time.monotonic() > deadline:
@@ -54,13 +59,28 @@ class RayCluster:
     def start_node(self, name: str) -> None:
         resources = json.dumps({f"testbed:{name}": 1})
         options = [f"--address=127.0.0.1:{self.port}", "--num-cpus=1", "--num-gpus=1", f"--resources={resources}"]
+        longest = 0.0
         for _ in range(_STARTS):
             self._start(name, options)
-            while self._parts[name].poll() is None:
-                if "runtime started" in (self._locks / f"{name}.log").read_text():
-                    return
-                time.sleep(0.2)
+            is_up, lasted = self._wait_for(name)
+            if is_up:
+                return
+            longest = max(longest, lasted)
+        if longest < _RAYS_OWN_WAIT:
+            pytest.fail(f"{name} ended at once, {_STARTS} times: {self._log(name)[-1000:]}")
         pytest.skip(f"{name} does not come up: Ray gives a node 30 seconds, and this machine needs more")
+
+    def _wait_for(self, name: str) -> tuple[bool, float]:
+        """Whether it says that it is up, before it ends, and after how many seconds."""
+        begin = time.monotonic()
+        while self._parts[name].poll() is None:
+            if "runtime started" in self._log(name):
+                return True, time.monotonic() - begin
+            time.sleep(0.2)
+        return False, time.monotonic() - begin
+
+    def _log(self, name: str) -> str:
+        return (self._locks / f"{name}.log").read_text(errors="replace")
 
     def _start(self, name: str, options: list[str]) -> None:
         locks = self._locks / name

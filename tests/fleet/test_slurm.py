@@ -1,5 +1,6 @@
 """A real Slurm with two nodes on this machine, and the fake vLLM."""
 
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -81,6 +82,23 @@ class TestOnRealSlurm:
         assert measuring.returncode == 0, err
         assert "PASS" in out
         check_round(lab)
+
+    @pytest.mark.usefixtures("slurm")
+    def test_each_node_says_which_logs_of_servers_it_can_do_without(self, lab: FleetLab) -> None:
+        assert lab.gate("baseline", "pin", "v0.19.0", "--unmeasured").code == 0  # makes the store
+        log = lab.gate.directory.parent / "home/.local/state/regress-gate/logs/gone/server.log"
+        log.parent.mkdir(parents=True)
+        log.write_bytes(b"x" * 2**20)
+        for path in (log, log.parent):
+            os.utime(path, (0, 0))
+        asked = lab.gate("db", "prune", "--older-than", "30d", "--on", "slurm", "--dry-run")
+        assert (asked.code, asked.err) == (0, "")
+        assert asked.out.splitlines()[-2:] == [  # both share the home of this machine
+            "logs of 1 experiment on h100-a, 1.0 MiB",
+            "logs of 1 experiment on h100-b, 1.0 MiB",
+        ]
+        assert lab.gate("db", "prune", "--older-than", "30d", "--on", "slurm", "--yes").code == 0
+        assert not log.exists()
 
     @pytest.mark.usefixtures("slurm")
     def test_no_secret_of_the_one_who_measures_reaches_a_job(

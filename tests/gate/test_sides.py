@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.gate.sides import make_side, workload_difference
-from regress_gate.model.run import Conditions, Run
+from regress_gate.gate.sides import ComparisonSide, compare_sides, make_side, workload_difference
+from regress_gate.model.run import BlockPosition, Conditions, Run
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
@@ -136,3 +136,25 @@ def test_two_files_of_recorded_prompts_on_each_side_are_no_common_work() -> None
     """As after an experiment that was resumed with another file: either side may have more runs of the one."""
     sides = [make_trial(workload={"dataset_sha256": sha}) for sha in ("a1", "b2")]
     assert workload_difference(sides, sides) == "the file of recorded prompts differs: SHA-256 a1, b2 → a1, b2"
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "difference"),
+    [
+        (None, None, None),
+        (1410, 1410, None),
+        (None, 1410, "clocks of the GPUs: not locked → locked to 1410 MHz"),
+        (1980, 1410, "clocks of the GPUs: locked to 1980 MHz → locked to 1410 MHz"),
+    ],
+)
+def test_runs_with_other_clocks_are_not_compared(
+    baseline: int | None, candidate: int | None, difference: str | None
+) -> None:
+    def side(version: str, mhz: int | None) -> ComparisonSide:
+        place = BlockPosition("e1", 1, 1, "single", locked_clock_mhz=mhz)
+        run = replace(under(), version=Version.parse(version), place=place)
+        return make_side(run.version, [run], ConditionLimits())
+
+    found = compare_sides(side("0.19.0", baseline), side("0.19.1", candidate), ConditionLimits())
+    assert found.comparable == (difference is None)
+    assert [str(one) for one in found.differences] == ([] if difference is None else [difference])

@@ -174,3 +174,52 @@ def test_a_damaged_entry_is_reported(store: Repository, url: str) -> None:
     engine.dispose()
     with pytest.raises(StoreError, match="damaged"):
         store.log(limit=1)
+
+
+def waiver(finding: str, state: str = "used", **given: object) -> dict[str, object]:
+    told = {"until": "2026-12-31", "max_change": 0.2, "owner": "ops", "reason": "known"}
+    return {"finding": finding, **told, "state": state, "detail": "covers it", **given}
+
+
+def test_a_waiver_that_covered_something_is_logged_once_until_others_do(store: Repository) -> None:
+    def compare(change: float, *waivers: dict[str, object], version: Version = NEW) -> bool:
+        document = {"decision": "pass", "series": [{"change": change}], "waivers": list(waivers)}
+        now = NOW + timedelta(seconds=change)
+        return store.add_comparison(StoredComparison(now, "lab", SUITE, OLD, version, "pass"), document)
+
+    assert compare(1, waiver("tpot_*", "unused"), waiver("ttft_*", "expired"))
+    assert compare(2, waiver("tpot_*"), waiver("ttft_*", "expired"))
+    assert not compare(2, waiver("tpot_*"), waiver("ttft_*", "expired"))
+    assert compare(3, waiver("tpot_*", detail="covers another size"))
+    assert compare(4, waiver("tpot_*", until="2027-06-30"))
+    assert compare(5, waiver("tpot_*", "unused", until="2027-06-30"))
+    assert compare(6, waiver("tpot_*", until="2027-06-30"))
+    assert compare(7, waiver("tpot_*", until="2027-06-30"), version=Version.parse("0.21.0"))
+    entries = changes(store)
+    assert [(kind, details["waivers"][0]["until"], details["places"]) for kind, details in entries] == [
+        ("waive", "2026-12-31", [place("0.20.0+cpu")]),
+        ("waive", "2027-06-30", [place("0.20.0+cpu")]),
+        ("waive", "2027-06-30", [place("0.20.0+cpu")]),
+        ("waive", "2027-06-30", [place("0.21.0")]),
+    ]
+    assert entries[0][1] == {
+        "baseline": "0.19.0+cpu",
+        "decision": "pass",
+        "waivers": [{"finding": "tpot_*", "until": "2026-12-31", "max_change": 0.2, "owner": "ops", "reason": "known"}],
+        "places": [place("0.20.0+cpu")],
+    }
+
+
+def test_a_comparison_whose_waivers_cannot_be_logged_is_not_stored(store: Repository, url: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE log RENAME TO gone"))
+    try:
+        one = StoredComparison(NOW, "lab", SUITE, OLD, NEW, "pass")
+        with pytest.raises(StoreError):
+            store.add_comparison(one, {"decision": "pass", "waivers": [waiver("tpot_*")]})
+        assert store.comparisons() == []
+    finally:
+        with engine.begin() as connection:
+            connection.execute(text("ALTER TABLE gone RENAME TO log"))
+        engine.dispose()

@@ -94,6 +94,8 @@ class ExperimentPlan:
     hosts: tuple[str, ...] = ()
     """Names and patterns of the hosts of a fleet that make the blocks, each a testbed of its own; empty: `testbed`
     makes all. `testbed` then only says which hosts were asked for."""
+    lock_clocks: int | None = None
+    """What the clocks of the GPUs are locked to while a host measures, in MHz; None: they are left alone."""
     only_block: int | None = None
     """The block that one host of a fleet makes; None: all. Never stored with a plan."""
 

@@ -220,7 +220,12 @@ def _with_place(made: MadeRun, plan: ExperimentPlan, way: str | None, seconds: f
     if made.run.place is None:
         return made
     place = replace(
-        made.run.place, suite_digest=plan.suite_digest, way=way, seconds=seconds, most_blocks=plan.most_blocks
+        made.run.place,
+        suite_digest=plan.suite_digest,
+        way=way,
+        seconds=seconds,
+        most_blocks=plan.most_blocks,
+        locked_clock_mhz=plan.lock_clocks,
     )
     return replace(made, run=replace(made.run, place=place))
 

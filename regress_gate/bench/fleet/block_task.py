@@ -24,6 +24,8 @@ class BlockTask:
     """The name of the host; None: as it names itself."""
     plan: Mapping[str, Any] | None = None
     """Of the experiment; None: only say which machine it is."""
+    prune: Mapping[str, Any] | None = None
+    """Only find, or delete, what is old on the host: see `app.fleet.prune_hosts`."""
     block: int = 0
     attempt: int = 0
     """From 1; counts all attempts at the block, also those that were lost."""
@@ -64,6 +66,8 @@ class BlockResult:
     runs: tuple[Run, ...] = ()
     error: str | None = None
     """Why the host could not measure. No statement about a version."""
+    old_files: Mapping[str, int] | None = None
+    """What the host has that is old, or has deleted, counted."""
 
     def as_text(self) -> str:
         """The document. Raises InputError for values that cannot be stored."""
@@ -72,7 +76,7 @@ class BlockResult:
             alike.setdefault((run.version, run.suite), []).append(run)
         files = [dump_baseline(runs) for runs in alike.values()]
         testbed = None if self.testbed is None else {"name": self.testbed.name, **self.testbed.facts}
-        return json.dumps({"testbed": testbed, "runs": files, "error": self.error})
+        return json.dumps({"testbed": testbed, "runs": files, "error": self.error, "old_files": self.old_files})
 
     @classmethod
     def from_text(cls, text: str, where: str) -> "BlockResult":
@@ -81,7 +85,7 @@ class BlockResult:
         runs = [run for file in data["runs"] for run in load_baseline(file, where)]
         runs.sort(key=lambda run: (run.started is not None and run.started.timestamp()) or 0.0)
         testbed = None if data["testbed"] is None else Testbed(**data["testbed"])
-        return cls(testbed, tuple(runs), data["error"])
+        return cls(testbed, tuple(runs), data["error"], data.get("old_files"))
 
     def labelled(self, attempt: int) -> "BlockResult":
         """The runs with labels that no other attempt at the block has."""

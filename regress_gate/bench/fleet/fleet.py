@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from regress_gate.bench.fleet.block_task import BlockResult
 from regress_gate.bench.fleet.executor import FleetError, FleetExecutor, FleetHost, TaskReport, TaskState
-from regress_gate.errors import InputError, RegressGateError
+from regress_gate.errors import InputError, RegressGateError, StoreError
 from regress_gate.model.testbed import Testbed
 from regress_gate.text import natural_key
 
@@ -59,6 +59,28 @@ class FleetMember:
     @property
     def name(self) -> str:
         return self.testbed.name if self.testbed is not None else self.host.testbed or self.host.id
+
+
+def ask_hosts(executor: FleetExecutor, task: Callable[[FleetHost], str], name: str) -> dict[str, BlockResult]:
+    """What every host answers to a task that measures nothing, by its name; of one that gives no answer, why."""
+    asked = {host: executor.submit(host, task(host), name, alone=False, seconds=None) for host in executor.hosts()}
+    answers: dict[str, BlockResult] = {}
+    deadline = time.monotonic() + SURVEY_WITHIN
+    while asked:
+        is_late = time.monotonic() > deadline
+        for host, handle in list(asked.items()):
+            report = executor.look(handle)
+            if report.state in (TaskState.WAITING, TaskState.RUNNING) and not is_late:
+                continue
+            executor.cancel(handle)
+            del asked[host]
+            if report.state is TaskState.DONE:
+                answer = BlockResult.from_text(report.text, host.id)
+            else:
+                answer = BlockResult(error=report.text or f"did not answer within {SURVEY_WITHIN:.0f} seconds")
+            answers[answer.testbed.name if answer.testbed else host.testbed or host.id] = answer
+        time.sleep(_POLL)
+    return dict(sorted(answers.items(), key=lambda item: natural_key(item[0])))
 
 
 class Fleet:
@@ -181,6 +203,8 @@ class Fleet:
             try:
                 self._check([self._reference, result.testbed])
                 self.admit(result.testbed)
+            except StoreError:  # no fault of the host
+                raise
             except RegressGateError as error:
                 self.leave_out(member, error.what if isinstance(error, InputError) else str(error))
 

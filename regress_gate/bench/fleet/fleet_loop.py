@@ -27,7 +27,7 @@ from regress_gate.bench.experiment.run_maker import MadeRun
 from regress_gate.bench.fleet.block_task import BlockResult, attempt_of
 from regress_gate.bench.fleet.executor import FleetError, TaskReport, TaskState
 from regress_gate.bench.fleet.fleet import BUSY_REST, Fleet, FleetMember
-from regress_gate.errors import RegressGateError
+from regress_gate.errors import RegressGateError, StoreError
 from regress_gate.model.run import Run
 from regress_gate.model.suite import Suite
 from regress_gate.store.repository import Repository
@@ -260,6 +260,8 @@ class _FleetLoop:
             result = BlockResult.from_text(text, f"the result of {member.name}").labelled(attempt)
             if result.error is None and result.testbed is not None:
                 self._store.check_testbed(result.testbed)
+        except StoreError:  # no fault of the host
+            raise
         except RegressGateError as error:
             result = BlockResult(error=str(error))
         if result.error is not None:

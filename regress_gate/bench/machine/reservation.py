@@ -1,22 +1,28 @@
 """Reserving the machine, or some of its accelerators, for one run: two runs that share one disturb each other.
 
-Also which accelerators the servers of a suite use. A reservation holds for all users of the machine, and ends with the
-process. Not a queue: the order of waiting runs is not kept.
+Also which accelerators the servers of a suite use, and holding their clocks where that was asked for. A reservation
+holds for all users of the machine, and ends with the process. Not a queue: the order of waiting runs is not kept.
 """
 
 import fcntl
 import json
 import os
+import platform
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from regress_gate.accelerators.registry import VISIBLE_VARIABLES, visible_devices, visible_setting
+from regress_gate.accelerators.interface import ClockLockError, Family
+from regress_gate.accelerators.registry import FAMILIES, VISIBLE_VARIABLES, recognise, visible_devices, visible_setting
+from regress_gate.bench.server.processes import ProcessIdentity, identify_process, is_alive
 from regress_gate.errors import ExitCode, RegressGateError
+from regress_gate.files import replace_file
 from regress_gate.model.deployment import device_count
 from regress_gate.model.suite import ServerConfig
+from regress_gate.paths import clocks_directory
 
 DIRECTORY_VARIABLE = "REGRESS_GATE_LOCKS"
 _DIRECTORY = "/tmp"  # nosec B108 # noqa: S108 - all users and jobs share it, whatever their TMPDIR
@@ -129,3 +135,69 @@ def _in_container(given: str, visible: str | None, first: int) -> tuple[int, ...
 
 def _limited_to(devices: str) -> dict[str, str]:
     return dict.fromkeys(VISIBLE_VARIABLES, devices)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockLock:
+    """Devices whose clocks a process holds, in a file: what one that was killed has left locked, the next releases."""
+
+    tool: ProcessIdentity | None
+    host: str
+    family: str
+    """Its title."""
+    devices: tuple[int, ...]
+    mhz: int
+
+
+@contextmanager
+def locked_clocks(
+    accelerator: str | None, devices: Sequence[int], mhz: int, warn: Callable[[str], None]
+) -> Iterator[None]:
+    """The devices run at this clock while this is entered. `warn` is told if they could not be released.
+
+    The drivers do not tell what was locked before, so a lock of an administrator ends with this one. Raises
+    ClockLockError, and has locked none, if the driver or this tool cannot do it.
+    """
+    family = recognise(accelerator)[0] if accelerator else None
+    if family is None or not devices:
+        raise ClockLockError(
+            f"--lock-clocks: no GPU is known to serve on this machine ({accelerator or 'cpu'}); leave --lock-clocks out"
+        )
+    path = clocks_directory() / f"{platform.node() or 'this-machine'}-{os.getpid()}.json"
+    lock = ClockLock(identify_process(os.getpid()), platform.node(), family.title, tuple(devices), mhz)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    replace_file(path, json.dumps(asdict(lock)), mode=0o600)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(family.lock_clocks(devices, mhz))
+        except ClockLockError:
+            path.unlink(missing_ok=True)
+            raise
+        try:
+            yield
+        finally:
+            _release(family, devices, path, warn)
+
+
+def release_clocks(warn: Callable[[str], None]) -> None:
+    """Release what a process of this user has left locked on this machine that was killed."""
+    directory = clocks_directory()
+    for path in sorted(directory.glob("*.json")) if directory.is_dir() else []:
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            tool = None if data["tool"] is None else ProcessIdentity(**data["tool"])
+            host, title, devices = data["host"], data["family"], tuple(int(number) for number in data["devices"])
+        except (OSError, ValueError, TypeError, KeyError):
+            continue
+        family = next((each for each in FAMILIES if each.title == title), None)
+        if host == platform.node() and family is not None and not is_alive(tool):
+            _release(family, devices, path, warn)
+
+
+def _release(family: Family, devices: Sequence[int], path: Path, warn: Callable[[str], None]) -> None:
+    try:
+        family.release_clocks(devices)
+    except ClockLockError as error:
+        warn(str(error))
+    else:
+        path.unlink(missing_ok=True)

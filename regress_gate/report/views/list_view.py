@@ -231,6 +231,8 @@ def _entry_text(entry: "LogEntry") -> str:
         ", ".join(counts),
         f"(run:{value_text(given['run_ids'])})" if "run_ids" in given else "",
         "(again)" if given.get("again") else "",
+        _waivers_text(given.get("waivers")),
+        f"{value_text(given['decision'])} against {value_text(given.get('baseline'))}" if "decision" in given else "",
     ]
     held = given.get("places")
     places = held if isinstance(held, list) else []
@@ -238,6 +240,16 @@ def _entry_text(entry: "LogEntry") -> str:
     if len(places) > _MOST_PLACES:
         named.append(f"and {len(places) - _MOST_PLACES} more")
     return " ".join(filter(None, said)) + (": " + "; ".join(named) if named else "")
+
+
+def _waivers_text(waivers: object) -> str:
+    """`tpot_* until 2026-12-31 (ana: known),` of each."""
+    known = [one for one in waivers if isinstance(one, dict)] if isinstance(waivers, list) else []
+    texts = []
+    for one in known:
+        finding, until, owner, reason = (value_text(one.get(key)) for key in ("finding", "until", "owner", "reason"))
+        texts.append(f"{finding} until {until} ({owner}: {reason}),")
+    return " ".join(texts)
 
 
 def _place_text(place: object) -> str:

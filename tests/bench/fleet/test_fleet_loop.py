@@ -3,8 +3,10 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +25,14 @@ from regress_gate.bench.fleet.block_task import BlockResult, attempt_of
 from regress_gate.bench.fleet.executor import FleetError, FleetHost, TaskReport, TaskState
 from regress_gate.bench.fleet.fleet import HOST_LOSSES, Fleet, FleetMember
 from regress_gate.bench.fleet.fleet_loop import AFTER_DECISION, BLOCK_ATTEMPTS, run_on_fleet
-from regress_gate.errors import InputError
+from regress_gate.errors import InputError, StoreAwayError, StoreError
 from regress_gate.gate.comparison_choice import check_one_class
 from regress_gate.model.run import BlockPosition, Run, RunFailure, SuiteRef
 from regress_gate.model.suite import Suite
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
+from regress_gate.store import database as store_database
+from regress_gate.store.database import Patience
 from regress_gate.store.repository import Repository, open_store
 from regress_gate.store.store_interface import StoredExperiment
 from tests.factories.stored_runs import make_trial
@@ -354,3 +358,44 @@ def test_only_hosts_that_were_asked_for_take_part(world: World) -> None:
     assert [each.name for each in world.fleet(Engine(["a", "b", "c"]), "a", "c").testbeds] == ["a", "c"]
     with pytest.raises(FleetError, match="no host that is x"):
         world.fleet(Engine(["a"]), "x")
+
+
+def test_a_store_that_is_away_is_waited_for_and_is_no_fault_of_a_host(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_database, "_FIRST_REST", 0)
+    world.store._patience = Patience(world.told.warn)
+    tries = iter(range(10**6))
+
+    @contextmanager
+    def away_twice_of_three(write: Callable[[], Any]) -> Iterator[Any]:
+        if next(tries) % 3:
+            raise StoreAwayError("the server is away")
+        with write() as connection:
+            yield connection
+
+    run, database = world.run, world.store._database
+    assert run(Engine(["a"]), blocks=1).ending is ExperimentEnd.COMPLETE
+    for name in ("reading", "writing"):
+        own = getattr(database, name)
+        monkeypatch.setattr(database, name, partial(away_twice_of_three, own))
+    engine = Engine(["a", "b"])
+    assert run(engine, blocks=3, after_block=lambda: None).ending is ExperimentEnd.COMPLETE
+    monkeypatch.undo()
+    assert world.blocks() == [1, 1, 2, 2, 3, 3]
+    assert [task["block"] for task in engine.blocks] == [2, 3]
+    assert {line.partition(";")[0] for line in world.told.warnings} == {"the server is away", "the store answers again"}
+
+
+def test_a_store_that_stays_away_ends_the_measurement_and_leaves_no_host_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(_: Testbed) -> None:
+        raise StoreError("the store is gone")
+
+    monkeypatch.setattr(world.store, "check_testbed", gone)
+    engine = Engine(["a", "b"])
+    with pytest.raises(StoreError, match="the store is gone"):
+        world.run(engine)
+    assert world.told.warnings == []
+    assert len(engine.cancelled) == 1, "what the other host makes is of no use any more"
