@@ -50,7 +50,8 @@ ENGINE_DEFAULTS: Mapping[str, ArgValue] = {
 """The same in all builds of which this program ships the configuration (0.19.0 to 0.32.0)."""
 UNSET_BY_DEFAULT = (
     *("speculative_config", "kv_transfer_config", "lora_modules", "kv_events_config", "kv_offloading_size"),
-    *("reasoning_parser", "additional_config"),
+    *("reasoning_parser", "additional_config", "tool_call_parser", "logits_processors"),
+    *("hf_overrides", "override_generation_config"),
 )
 """Arguments that are null or empty by default, which means: not in use."""
 NEVER_CHOSEN: Mapping[str, tuple[str, ...]] = {
