@@ -174,7 +174,7 @@ def test_what_only_the_launch_line_could_tell_is_one_line_of_a_check(format_: st
     others = [unknown(201), unknown(202, **{**OPT_IN, "severity": Severity.HIGH}), unknown(203, severity=Severity.LOW)]
     text = shown(checked(*opt_ins, *others), format_)
     assert set(re.findall(r"VLLM-\d+", text)) == {"VLLM-201", "VLLM-202", "VLLM-203"}
-    assert "3 may apply; 5 more need only --serve-command or --deployment." in " ".join(text.split())
+    assert "3 may apply; 5 more wait for --serve-command or --deployment." in " ".join(text.split())
     assert shown(checked(*opt_ins, *others), format_, verbose=True).count("VLLM-10") >= 5
     assert "VLLM-101" in shown(checked(*opt_ins, reasons=deciding(101)), format_)
     assert "VLLM-101" in shown(checked(*opt_ins[:1]), format_)

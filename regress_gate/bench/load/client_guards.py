@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from regress_gate.bench.load.precise_timer import PreciseTimer
+from regress_gate.bench.load.sending import PreciseTimer
 
 LAG_INTERVAL = 0.01
 """Seconds between samples of the loop's lag."""

@@ -258,14 +258,12 @@ def rank_missing_facts(
     return [(fact, counts[fact]) for fact in sorted(counts, key=weight)]
 
 
-def needs_launch_line_alone(missing: Sequence[str]) -> bool:
-    """Whether all missing facts are settings that come with a launch line, or follow from it, and the model is not one
-    of them."""
-    return bool(missing) and all(
-        (_is_in_launch_line(flag) and flag != "--model")
-        or flag.startswith("--env ")
-        or flag == "--feature structured_output"
-        for flag in missing
+def waits_for_launch_line(missing: Sequence[str]) -> bool:
+    """Whether a launch line comes first: it gives one of the missing facts, which most often settles the issue, or all
+    of them follow from it and from the variables beside it. The model is not one of them."""
+    settings = [flag for flag in missing if _is_in_launch_line(flag) and flag != "--model"]
+    return bool(settings) or (
+        bool(missing) and all(flag.startswith("--env ") or flag == "--feature structured_output" for flag in missing)
     )
 
 

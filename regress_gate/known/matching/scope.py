@@ -6,7 +6,7 @@ Every result has its reason, in the same words for all keys. Not for: what the r
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
@@ -284,7 +284,14 @@ def _dependencies(wanted: Mapping[str, str], facts: ScopeFacts) -> Iterator[KeyM
 
 
 def _distribution(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
-    yield match_name("distribution", facts.distribution, patterns, "--distribution", names.text_matches)
+    match = match_name("distribution", facts.distribution, patterns, "--distribution", names.text_matches)
+    if facts.distribution is None and all(any(name in pattern for name in _OTHER_SERVERS) for pattern in patterns):
+        match = replace(match, opt_in=f"the server of {join_or(patterns)}")
+    yield match
+
+
+_OTHER_SERVERS = ("huggingfaceserver", "kserve", "verl", "trl", "onmt", "eole", "vllm-omni")
+"""In names of projects that start vLLM by a program of their own, which no launch line of vLLM is."""
 
 
 def _engine_args(wanted: Mapping[str, ArgValue | list[ArgValue]], facts: ScopeFacts) -> Iterator[KeyMatch]:

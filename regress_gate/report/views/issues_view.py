@@ -13,8 +13,8 @@ from regress_gate.gate.reasons import issue_tally, matches_measurements, reporte
 from regress_gate.known.matching.findings import (
     LAUNCH_LINE,
     needs_environment_alone,
-    needs_launch_line_alone,
     rank_missing_facts,
+    waits_for_launch_line,
 )
 from regress_gate.model.issue import Applies, Effect, Severity
 from regress_gate.model.result import Decision, ExplanationOut, IssueObservation, KnownIssueOut, ReasonCode, Result
@@ -311,7 +311,7 @@ def _deciding(result: Result) -> set[str]:
 
 
 def issues_counted_together(result: Result) -> dict[str, list[KnownIssueOut]]:
-    """Issues below high severity that a check counts in one line, by what they need: one source settles all of them."""
+    """Issues below high severity that a check counts in one line, by the source that is likeliest to settle them."""
     if result.command != "check":
         return {}
     deciding = _deciding(result)
@@ -321,8 +321,8 @@ def issues_counted_together(result: Result) -> dict[str, list[KnownIssueOut]]:
         if one.applies is Applies.UNKNOWN and one.severity.rank < Severity.HIGH.rank and one.id not in deciding
     ]
     together = {
-        f"need only {LAUNCH_LINE}": [
-            one for one in minor if not result.launch_line_is_complete and needs_launch_line_alone(one.missing)
+        f"wait for {LAUNCH_LINE}": [
+            one for one in minor if not result.launch_line_is_complete and waits_for_launch_line(one.missing)
         ],
         "depend on the driver, Python or libraries, which --collect-env gives": [
             one for one in minor if needs_environment_alone(one.missing)

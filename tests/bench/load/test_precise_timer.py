@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from regress_gate.bench.load import precise_timer
-from regress_gate.bench.load.precise_timer import PreciseTimer
+from regress_gate.bench.load import sending
+from regress_gate.bench.load.sending import PreciseTimer
 
 
 def refuse() -> None:
@@ -16,7 +16,7 @@ def refuse() -> None:
 @pytest.fixture(params=["by the kernel", "by asyncio"])
 def either_timer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "by asyncio":
-        monkeypatch.setattr(precise_timer, "_KernelTimer", refuse)
+        monkeypatch.setattr(sending, "_KernelTimer", refuse)
 
 
 @pytest.mark.usefixtures("either_timer")
