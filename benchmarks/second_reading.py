@@ -6,7 +6,8 @@
 `second_reading.yaml` has the answers: for every platform 15 records (all, where there are fewer) that the reader did
 not write, what was wrong with each, and what it was checked against. `--draw` prints the sample that the seed of the
 file gives with the records as they are now; that of the file was drawn with the records of the commit that it names.
-The last row is of another reading: all records that blocked without `code` and without an end, not a sample.
+The rows below `all` are of other readings: all records that blocked without `code` and without an end, not a sample,
+and the samples of later days, `later`, `new_high` and `new_sample`, where the file has them.
 The shares have 95 % intervals (Wilson). It has no bound: the figures are for `docs/known-issues.md`.
 """
 
@@ -25,6 +26,7 @@ from regress_gate.known.records.loading import load_records
 from regress_gate.model.issue import KnownIssue
 
 ANSWERS = Path(__file__).with_name("second_reading.yaml")
+OTHER_READINGS = ("blocking_without_end", "later", "new_high", "new_sample")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     print("| platform | records | wrong | share wrong |\n| --- | --- | --- | --- |")
     rows = {platform: list(records.values()) for platform, records in answers["read"].items()}
     rows["all"] = [one for records in rows.values() for one in records]
-    rows["blocking without end"] = list(answers["blocking_without_end"].values())
+    rows |= {key.replace("_", " "): list(answers[key].values()) for key in OTHER_READINGS if key in answers}
     for name, found in rows.items():
         wrong = sum("wrong" in (one or {}) for one in found)
         low, high = binomtest(wrong, len(found)).proportion_ci(0.95, method="wilson")
