@@ -128,7 +128,11 @@ def accelerator_matches(pattern: str, name: str) -> bool:
     if None not in families and families[0] is not families[1]:  # NVIDIA's A2 is not an Ascend A2
         return False
     wanted, given = _part_words(pattern), _part_words(name)
-    if not wanted or not given or not fnmatchcase(given[0], wanted[0]):
+    if not wanted or not given:
+        return False
+    if not re.search(r"[a-z0-9]", wanted[0]):  # `RTX*`: of a line, not of a part, whose name begins after that
+        return any(fnmatchcase(word, pattern.casefold()) for word in re.split(r"[^a-z0-9]+", name.casefold()))
+    if not fnmatchcase(given[0], wanted[0]):
         return False
     return all(any(fnmatchcase(word, qualifier) for word in given[1:]) for qualifier in wanted[1:])
 

@@ -144,3 +144,15 @@ def test_vendor_count_and_memory_change_no_accelerator(part: str, before: str, a
 @given(st.text(), st.text())
 def test_any_two_names_may_be_compared(one: str, other: str) -> None:
     accelerator_matches(one, other)
+
+
+@pytest.mark.parametrize(
+    "name", ["RTX 4090", "NVIDIA GeForce RTX 5070 Ti", "RTX4090", "RTX PRO 6000 Blackwell", "rtx 6000 ada"]
+)
+def test_a_pattern_of_a_line_means_its_parts(name: str) -> None:
+    assert accelerator_matches("RTX*", name)
+
+
+@pytest.mark.parametrize("name", ["H100", "NVIDIA A100-SXM4-80GB", "L40S", "MI300X", "GTX 1080", "cpu"])
+def test_a_pattern_of_a_line_means_no_other_part(name: str) -> None:
+    assert not accelerator_matches("RTX*", name)
