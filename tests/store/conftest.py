@@ -19,16 +19,21 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'store.db'}"
 
 
+def empty_postgresql(url: str) -> None:
+    """Drop every table of a store."""
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        metadata.drop_all(connection)
+        connection.execute(text(f"DROP TABLE IF EXISTS {REVISION_TABLE}"))
+    engine.dispose()
+
+
 @pytest.fixture(params=["sqlite", "postgresql"] if POSTGRESQL else ["sqlite"])
 def url(request: pytest.FixtureRequest, sqlite_url: str) -> str:
     """Where there is no store yet."""
     if request.param == "sqlite" or POSTGRESQL is None:
         return sqlite_url
-    engine = create_engine(POSTGRESQL)
-    with engine.begin() as connection:
-        metadata.drop_all(connection)
-        connection.execute(text(f"DROP TABLE IF EXISTS {REVISION_TABLE}"))
-    engine.dispose()
+    empty_postgresql(POSTGRESQL)
     return POSTGRESQL
 
 

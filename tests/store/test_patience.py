@@ -18,7 +18,7 @@ from regress_gate.store.database import Database, Patience
 from regress_gate.store.repository import Repository, open_store
 from regress_gate.store.store_interface import ChangeKind, StoredExperiment, StoreLocation
 from tests.factories.stored_runs import SUITE, make_run, make_samples, make_trial
-from tests.store.conftest import POSTGRESQL
+from tests.store.conftest import POSTGRESQL, empty_postgresql
 
 RUN = make_run("run1", make_trial("a", samples=make_samples()))
 
@@ -187,6 +187,7 @@ def control(what: str) -> None:
 def test_on_postgresql_a_server_that_is_started_again_costs_no_run(request: pytest.FixtureRequest) -> None:
     said: list[str] = []
     assert POSTGRESQL is not None
+    empty_postgresql(POSTGRESQL)
     request.addfinalizer(lambda: control("start"))
     with open_store(POSTGRESQL, create=True, patience=Patience(said.append)) as store:
         for number in range(3):
