@@ -14,6 +14,10 @@ from regress_gate.errors import InputError
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
+def transport_to(port: int, api_key: str | None = None) -> HttpTransport:
+    return HttpTransport(resolve_target(Target(f"http://127.0.0.1:{port}", "m"), allow_remote=False), api_key)
+
+
 def post_to(answers: list[bytes], *, close: bool = False, posts: int = 1, between: Callable[[], None] = lambda: None):
     """Post to a server that gives these answers, one for each request of a connection; how many it was connected to."""
     heads: list[bytes] = []
@@ -39,7 +43,7 @@ def post_to(answers: list[bytes], *, close: bool = False, posts: int = 1, betwee
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        transport = HttpTransport(resolve_target(Target(f"http://127.0.0.1:{port}", "m"), allow_remote=False), "secret")
+        transport = transport_to(port, "secret")
         bodies: list[bytes] = []
 
         def receive(_: int, body: bytes, __: float) -> None:
@@ -142,7 +146,7 @@ def test_connections_are_open_before_they_are_needed_and_all_are_closed_in_the_e
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        transport = HttpTransport(resolve_target(Target(f"http://127.0.0.1:{port}", "m"), allow_remote=False))
+        transport = transport_to(port)
         await transport.open_ahead(3)
         while len(accepted) < 3:
             await asyncio.sleep(0)
@@ -164,7 +168,7 @@ def test_a_server_that_is_away_is_found_by_the_request_and_not_by_what_is_opened
     async def talk() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
-        transport = HttpTransport(resolve_target(Target(f"http://127.0.0.1:{port}", "m"), allow_remote=False))
+        transport = transport_to(port)
         await transport.open_ahead(2)
         try:
             await transport.post(b"{}", lambda *_: None)
