@@ -7,7 +7,7 @@ import pytest
 
 from regress_gate.app import fleet
 from tests.cli.conftest import Gate, gate
-from tests.cli.measuring.lab import Lab
+from tests.cli.measuring.lab import QUICK, Lab
 from tests.cli.measuring.unguarded import SIMULATED_VARIABLE
 from tests.fake_vllm.environment import ROOT
 from tests.fleet.local_executor import LocalExecutor
@@ -21,6 +21,11 @@ class FleetLab(Lab):
 
     on = "ray"
 
+    def behave(self, versions: dict[str, list[str]], *, usual: tuple[str, ...] = QUICK) -> None:
+        """The same, and the workers of its hosts still find their machine idle and measure in virtual time."""
+        super().behave(versions, usual=usual)
+        self._monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent / 'site'}:{ROOT}")
+
     def arguments(self, command: str, *more: object) -> list[str]:
         words = super().arguments(command, *more, "--on", self.on)
         at = len(words) - 1 - words[::-1].index("--testbed")
@@ -32,7 +37,6 @@ def lab(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> Iterator[FleetLab]:
     lab = FleetLab(gate, monkeypatch)
     lab.simulate_load()
     monkeypatch.setenv(SIMULATED_VARIABLE, "0.05")
-    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent / 'site'}:{ROOT}")
     yield lab
     lab.close()
 
