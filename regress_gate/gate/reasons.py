@@ -313,10 +313,13 @@ def _coverage_todo(coverage: CoverageOut, baseline: Version | None, candidate: V
         return "Name the accelerator (--accelerator) or the platform (--platform), then check again."
     if coverage.nearest_release is not None:
         return f"There is no release {candidate}: check {coverage.nearest_release}, the nearest."
+    newer = "check again with newer records (a newer vllm-regress-gate)"
+    if coverage.too_new is not None and coverage.too_new != str(candidate):
+        return f"If {coverage.too_new} is a slip, name the version that runs now; if it was released since, {newer}."
     sides = f"{'BASE' if baseline is None else baseline} {candidate}"
     return (
         f"The records do not say whether {candidate} is good: measure it (regress-gate compare {sides} "
-        "--measure), or check again with newer records (a newer vllm-regress-gate)."
+        f"--measure), or {newer}."
     )
 
 

@@ -138,6 +138,8 @@ class CoverageOut(ResultModel):
     """Releases that were not reviewed and whose published sources were compared: `0.30.0 to 0.33.0`; null: none."""
     nearest_release: str | None = None
     """If the candidate was never released: the nearest that was."""
+    too_new: str | None = None
+    """Of the two versions, the one that is newer than all known releases."""
 
 
 class Reason(ResultModel):

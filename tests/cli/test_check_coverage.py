@@ -100,6 +100,8 @@ class TestVersionsThatNeverExisted:
         assert (done["exit_code"], done["decision"]) == (3, "inconclusive")
         (reason,) = [one for one in done["reasons"] if one["code"] == "not_covered"]
         assert f"{base[1:]}, which runs now, is no known release: the newest is 0.33.0 of 2026-" in reason["text"]
+        assert done["coverage"]["too_new"] == base[1:]
+        assert done["advice"].startswith(f"If {base[1:]} is a slip, name the version that runs now; if it was released")
 
     @pytest.mark.parametrize("base", ["0.19.2.dev1+g1234567", "commit:1234567", "0.19.7+acme", "v0.34.0", "0.20.0rc1"])
     def test_what_may_exist_is_not_refused(self, gate, base):

@@ -187,7 +187,13 @@ def assess_coverage(
         why=why,
         sources=range_text(compared) if compared else None,
         nearest_release=None if nearest is None else str(nearest),
+        too_new=next((str(one) for one in (candidate, baseline) if _is_too_new(one, releases)), None),
     )
+
+
+def _is_too_new(version: Version | None, releases: Mapping[Pep440, date]) -> bool:
+    key = _release_key(version)
+    return key is not None and key > max(releases)
 
 
 def move_of(baseline: Version | None, candidate: Version) -> Move | None:
@@ -236,8 +242,7 @@ def _why_not_covered(
     if candidate.order_key is None:
         return f"{candidate} has no place among the releases; {reach}"
     newest = max(releases)
-    start = _release_key(baseline)
-    if start is not None and start > newest and candidate.order_key <= newest:
+    if _is_too_new(baseline, releases) and candidate.order_key <= newest:
         return f"{baseline}, which runs now, is no known release: the newest is {newest} of {releases[newest]}; {reach}"
     if candidate.order_key > newest:
         return f"{candidate} is newer than all known releases (up to {newest} of {releases[newest]}); {reach}"
