@@ -216,7 +216,7 @@ def main() -> int:
         (folder / "regress-gate.toml").write_text(CONFIG, encoding="utf-8")
         done, is_right = PARTS[given.part](folder)
     suite = PREFIX_SUITE if given.part == "attribute" else SUITE
-    how = f"python benchmarks/releases_vllm.py {given.part} --write FILE"
+    how = f"python benchmarks/releases_vllm.py {given.part} --write FILE" + (" --keep FOLDER" if given.keep else "")
     record = {"made_by": how, "on": str(datetime.now(UTC).date()), "suite": suite, "config": CONFIG, "commands": done}
     if given.write:
         given.write.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
