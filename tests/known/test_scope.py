@@ -163,6 +163,9 @@ UNLESS_VARIABLE = {"unless": [{"env": {"VLLM_USE_DEEP_GEMM": "*"}}]}
         (UNLESS_SET, {"engine_args": {"max_num_seqs": 2}}, NO, "not with engine argument max_num_seqs is set"),
         (UNLESS_SET, {"unknown_args": ["max_num_seqs"]}, NO, "not with engine argument max_num_seqs is set"),
         (UNLESS_SET, {"complete": True}, YES, ""),
+        # A default that a complete launch line leaves in place is not set by anybody.
+        ({"unless": [{"engine_args": {"moe_backend": "*"}}]}, {"complete": True}, YES, ""),
+        ({"unless": [{"engine_args": {"moe_backend": "*"}}]}, {"engine_args": {"moe_backend": "auto"}}, NO, "is set"),
         (UNLESS_SET, {}, YES, ""),
         (UNLESS_VARIABLE, {"env": {"VLLM_USE_DEEP_GEMM": "1"}}, NO, "not with variable VLLM_USE_DEEP_GEMM is set"),
         (UNLESS_VARIABLE, {"unknown_env": ["VLLM_USE_DEEP_GEMM"]}, NO, "not with variable VLLM_USE_DEEP_GEMM is set"),

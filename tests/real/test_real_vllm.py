@@ -16,6 +16,7 @@ import pytest
 
 from regress_gate.store.repository import open_store
 from tests.cli.conftest import ROOT
+from tests.fleet.ray_cluster import RayCluster
 
 pytestmark = pytest.mark.real_vllm
 
@@ -95,6 +96,57 @@ def test_a_version_is_installed_measured_and_stored(tmp_path: Path) -> None:
     assert config is not None
     assert {"max_model_len", "tensor_parallel_size"} <= set(config.arguments)
     # By the environment's directory, or the title that vLLM gives its processes: other tests may run fake servers.
+    left = [pid for pid in set(psutil.pids()) - before if re.search(r"vllm-cpu-|vllm::", _command(pid))]
+    assert left == []
+
+
+BLOCK_SUITE = """\
+name: real-block
+version: 1
+description: One short scenario of the tiny model.
+accelerator: cpu
+scenarios:
+  - name: c4
+    server:
+      model: tiny
+      engine_args: {dtype: float32, max_model_len: 1024, max_num_seqs: 16, enforce_eager: true}
+      env: {VLLM_CPU_KVCACHE_SPACE: "1"}
+    workload: {input_len: 128, output_len: 16, concurrency: 4, num_requests: 16, warmup_requests: 4}
+"""
+
+
+def test_a_block_is_measured_on_a_node_of_a_ray_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+    suite = tmp_path / "block.yaml"
+    suite.write_text(BLOCK_SUITE, encoding="utf-8")
+    store = tmp_path / "store.db"
+    # Workers on the nodes find their machine idle.
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'tests/fleet/site'}:{ROOT}")
+    monkeypatch.setenv("REGRESS_GATE_STORE", str(store))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    before = set(psutil.pids())
+    cluster = RayCluster(tmp_path / "nodes")
+    try:
+        cluster.start("cpu-a", "cpu-b")
+        on = f"ray://127.0.0.1:{cluster.client_port}"
+        ended = subprocess.run(
+            [sys.executable, "-m", "regress_gate", "run", VERSION, "--suite", str(suite), "--runs", "1", "--on", on],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=1500,
+        )
+    finally:
+        cluster.stop()
+
+    assert ended.returncode == 0, ended.stderr
+    with open_store(f"sqlite:///{store}", create=False) as held:
+        [run] = held.runs()
+    assert (run.version.number, run.testbed.name in ("cpu-a", "cpu-b"), run.failure) == (VERSION, True, None)
+    assert run.place is not None
+    assert run.place.block == 1
+    assert [(trial.scenario, trial.completed, trial.failed) for trial in run.trials] == [("c4", 16, 0)]
+    assert run.server["non_default_args"]["max_model_len"] == 1024
     left = [pid for pid in set(psutil.pids()) - before if re.search(r"vllm-cpu-|vllm::", _command(pid))]
     assert left == []
 

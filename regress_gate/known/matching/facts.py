@@ -101,6 +101,8 @@ class ScopeFacts:
     distribution: str | None
     args: Mapping[str, ArgValue]
     """By full name, with the defaults that are facts."""
+    set_args: frozenset[str]
+    """Those of them that the launch line sets, to whatever value."""
     unused: frozenset[str]
     """Arguments that are known not to be set, and for which that means: not in use."""
     env: Mapping[str, str]
@@ -117,6 +119,7 @@ class ScopeFacts:
 def derive_facts(deployment: Deployment) -> ScopeFacts:
     """The facts that the deployment gives or that follow from it."""
     args = names.canonical_args(deployment.engine_args)
+    set_args = frozenset(args)
     unused: frozenset[str] = frozenset()
     open_args = {key.partition(".")[0] for key in names.canonical_args(dict.fromkeys(deployment.unknown_args, True))}
     if deployment.complete:
@@ -151,6 +154,7 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
         | {canonicalize_name(name): version for name, version in deployment.dependencies.items()},
         distribution=deployment.distribution,
         args=args,
+        set_args=set_args,
         unused=unused,
         env=deployment.env,
         open_args=frozenset(open_args),

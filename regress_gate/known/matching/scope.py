@@ -302,7 +302,7 @@ def _engine_args(wanted: Mapping[str, ArgValue | list[ArgValue]], facts: ScopeFa
 def _engine_arg(key: str, wanted: Sequence[ArgValue], facts: ScopeFacts) -> KeyMatch:
     given = facts.args.get(key)
     if list(wanted) == [names.ANY_VALUE]:
-        if given is not None or key.partition(".")[0] in facts.open_args:
+        if key in facts.set_args or key.partition(".")[0] in facts.open_args:
             return KeyMatch(True, f"engine argument {key} is set")
         what = f"engine argument {key} is not set"
         return KeyMatch(False, what) if facts.complete else missing_fact(what, f"--engine-arg {key}=…", opt_in=key)
