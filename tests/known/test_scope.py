@@ -163,6 +163,10 @@ UNLESS_VARIABLE = {"unless": [{"env": {"VLLM_USE_DEEP_GEMM": "*"}}]}
         (UNLESS_SET, {"engine_args": {"max_num_seqs": 2}}, NO, "not with engine argument max_num_seqs is set"),
         (UNLESS_SET, {"unknown_args": ["max_num_seqs"]}, NO, "not with engine argument max_num_seqs is set"),
         (UNLESS_SET, {"complete": True}, YES, ""),
+        ({"engine_args": {"max_num_seqs": "*"}}, {"engine_args": {"max_num_seqs": 2}}, YES, "max_num_seqs is set"),
+        ({"engine_args": {"moe_backend": "*"}}, {"complete": True}, NO, "moe_backend is not set"),
+        ({"engine_args": {"max_num_seqs": "*"}}, {}, UNKNOWN, "(--engine-arg max_num_seqs=…)"),
+        ({"env": {"VLLM_USE_DEEP_GEMM": "*"}}, {"env": {"VLLM_USE_DEEP_GEMM": "0"}}, YES, "is set"),
         # A default that a complete launch line leaves in place is not set by anybody.
         ({"unless": [{"engine_args": {"moe_backend": "*"}}]}, {"complete": True}, YES, ""),
         ({"unless": [{"engine_args": {"moe_backend": "*"}}]}, {"engine_args": {"moe_backend": "auto"}}, NO, "is set"),

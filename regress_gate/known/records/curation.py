@@ -89,8 +89,6 @@ def _check_scope_keys(given: Scope, path: KeyPath) -> Iterator[LocatedMessage]:
 def _check_any_value(what: str, allowed: object, path: KeyPath) -> Iterator[LocatedMessage]:
     if isinstance(allowed, list) and names.ANY_VALUE in allowed:
         yield path, f"{what}: `*` means any value, so it stands alone and not in a list", "error"
-    if allowed == names.ANY_VALUE and "unless" not in path:
-        yield path, f"{what}: `*` means any value and belongs in an exception (unless)", "error"
 
 
 def _list_globs(given: Scope) -> Iterator[tuple[tuple[str, ...], list[str]]]:
