@@ -25,7 +25,7 @@ from regress_gate.app.provisioning import make_provisioner
 from regress_gate.app.run_reports import RunReporter, report_outcome
 from regress_gate.app.settings import DEFAULT_RUNS, MeasurementAmount, ProgressReporter, Settings
 from regress_gate.bench.drivers import DriverMeter, find_driver
-from regress_gate.bench.experiment.capacity_search import known_levels, search_levels
+from regress_gate.bench.experiment.capacity_search import known_levels, lower_levels, search_levels
 from regress_gate.bench.experiment.experiment_plan import (
     BASELINE,
     CANDIDATE,
@@ -417,22 +417,32 @@ def _capacity_levels(
     given: Mapping[str, tuple[float, ...]],
 ) -> dict[str, tuple[float, ...]]:
     """The rates of the scenarios whose capacity is asked for: those that are given, those of stored runs, so that these
-    can be compared, else searched on a server of the baseline, and of the candidate if it carries less. A version that
-    is measured alone takes those of any other version."""
+    can be compared, else searched on a server of the baseline. A candidate that was not measured at them is tried at
+    the lowest first, as it may carry less. A version that is measured alone takes those of any other version."""
     side, candidate = sides
     wanted = [pair for pair in load_workloads(task.suite) if pair[0].workload.capacity is not None]
     if not wanted:
         return {}
+
+    def stored(runs: Sequence[Run]) -> dict[str, tuple[float, ...]]:
+        alike = [run for run in runs if run.place is not None and run.place.suite_digest == plan.suite_digest]
+        return known_levels(sorted(alike, key=run_order))
+
+    def measured(version: Version) -> Sequence[Run]:
+        return store.runs(version=version, testbed=plan.testbed, suite=plan.suite)
+
     others = store.recent_runs(testbed=plan.testbed, suite=plan.suite, paired=False) if SINGLE in plan.versions else []
-    own = [*store.runs(version=side.wanted, testbed=plan.testbed, suite=plan.suite), *find_plan_runs(plan, store)]
-    levels = dict(given)
-    for stored in (others, own):
-        alike = [run for run in stored if run.place is not None and run.place.suite_digest == plan.suite_digest]
-        levels |= known_levels(sorted(alike, key=run_order))
+    begun = {**given, **stored(find_plan_runs(plan, store))}
+    levels = {**stored(others), **stored(measured(side.wanted)), **begun}
+    tried = begun if candidate is None else {**stored(measured(candidate.wanted)), **begun}
     for group in server_groups(task.suite):
-        unknown = [(each, load) for each, load in wanted if each in group.scenarios and each.name not in levels]
+        own = [pair for pair in wanted if pair[0] in group.scenarios]
+        unknown = [pair for pair in own if pair[0].name not in levels]
         if unknown:
-            levels |= search_levels(group, unknown, side, candidate, bench)
+            levels |= search_levels(group, unknown, side, bench)
+        untried = [pair for pair in own if tried.get(pair[0].name) != levels[pair[0].name]]
+        if candidate is not None and untried:
+            levels |= lower_levels(group, untried, candidate, bench, levels)
     for scenario, _ in wanted:
         rates = ", ".join(f"{rate:g}" for rate in levels[scenario.name])
         progress.note(f"capacity of {scenario.name}: measured at {rates} requests a second")

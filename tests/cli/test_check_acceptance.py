@@ -138,6 +138,7 @@ QWEN3 = ("--accelerator", "H100", "--model", "Qwen/Qwen3-8B", "--quantization", 
 FP8 = ("--accelerator", "H100", "--quantization", "fp8")
 AITER = ("--accelerator", "MI300X", "--quantization", "none", "--env", "VLLM_ROCM_USE_AITER=1")
 GLM_ON_MI355X = ("--accelerator", "MI355X", "--model", "zai-org/GLM-5.3", "--architecture", "GlmMoeDsaForCausalLM")
+MI300X_GRAPHS = ("--accelerator", "MI300X", "--engine-arg", "enforce_eager=false")
 H200_NVL = ("--accelerator", "H200 NVL", "--engine-arg", "tensor_parallel_size=2")
 NEMOTRON_ON_L40S = ("--accelerator", "L40S", "--model", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-FP8")
 TWO_B200 = ("--accelerator", "2x B200", "--quantization", "nvfp4", "--engine-arg", "tensor_parallel_size=2")
@@ -217,7 +218,8 @@ PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size
         ("v0.20.2 v0.19.1", ("--model", "Qwen/Qwen3-VL-8B-Instruct", "--feature", "multimodal"), "VLLM-41485", None),
         ("v0.28.0 v0.27.1", ("--accelerator", "B200", "--engine-arg", "data_parallel_size=4"), "VLLM-52330", "yes"),
         ("v0.29.0 v0.27.1", ("--accelerator", "B200", "--engine-arg", "data_parallel_size=4"), "VLLM-52330", None),
-        ("v0.26.0 v0.25.1", ("--accelerator", "MI300X", "--engine-arg", "enforce_eager=false"), "VLLM-48526", "yes"),
+        ("v0.26.0 v0.25.1", (*MI300X_GRAPHS, "--model", "Qwen/Qwen3-30B-A3B"), "VLLM-48526", "yes"),
+        ("v0.26.0 v0.25.1", (*MI300X_GRAPHS, "--model", "Qwen/Qwen3-8B"), "VLLM-48526", "no"),
         ("v0.24.0 v0.23.0", (*STRUCTURED, "--model", "openai/gpt-oss-20b"), "VLLM-49013", "yes"),
         ("v0.24.0 v0.23.0", (*STRUCTURED, "--model", "Qwen/Qwen3-8B"), "VLLM-49013", "no"),
         ("v0.18.1 v0.17.1", ("--accelerator", "B200", "--model", "moonshotai/Kimi-K2.5"), "VLLM-38562", None),

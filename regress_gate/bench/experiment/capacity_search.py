@@ -131,13 +131,12 @@ def levels_around(rate: float) -> tuple[float, ...]:
 
 
 def levels_down_to(rate: float, levels: Sequence[float]) -> tuple[float, ...]:
-    """These levels with three lower ones in equal ratios, the lowest below this rate; none if it is not lower.
+    """These levels with three lower ones in equal ratios, the lowest below this rate, and at least as far below the
+    others as these reach below what they were made for.
 
     The levels stay, because later candidates are measured at those of the stored runs.
     """
-    lowest = rate * LEVELS[1]
-    if lowest >= levels[0]:
-        return tuple(levels)
+    lowest = min(rate * LEVELS[1], levels[0] * LEVELS[0])
     ratio = (levels[0] / lowest) ** (1 / _LOWER_LEVELS)
     return (*(float(f"{lowest * ratio**step:.4g}") for step in range(_LOWER_LEVELS)), *levels)
 
@@ -171,12 +170,9 @@ def search_levels(
     group: ServerGroup,
     workloads: Sequence[tuple[Scenario, LoadWorkload]],
     side: ExperimentSide,
-    candidate: ExperimentSide | None,
     setup: ExperimentSetup,
 ) -> dict[str, tuple[float, ...]]:
-    """Start a server of the group and search the rates of these scenarios on it, one after the other. A server of the
-    candidate is then sent the lowest of each; where it breaks the promise there, it is searched as well, and lower
-    levels reach down to its capacity.
+    """Start a server of the group and search the rates of these scenarios on it, one after the other.
 
     Raises ServerError if the server does not start, and InputError for objectives that no load, or every load, keeps.
     """
@@ -189,16 +185,30 @@ def search_levels(
             except ValueError as error:
                 raise InputError(f"scenario {scenario.name}: {error}", todo="change its slo or capacity") from None
             found[scenario.name] = levels_around(rate)
-    if candidate is not None:
-        # One that does not start, dies under the load or keeps the promise at no rate is the concern of the blocks.
-        with suppress(ServerError, LoadError), _server_of(group, candidate, setup, starts=1) as server:
-            for scenario, workload in workloads:
-                probe = _prober(server.url, scenario, workload, setup)
-                levels = found[scenario.name]
-                if probe(None, levels[0]).attainment < _promise(scenario):
-                    setup.say(f"{candidate.wanted} does not keep the promise of {scenario.name} there: searching lower")
-                    with suppress(ValueError):
-                        found[scenario.name] = levels_down_to(search_rate(probe, _promise(scenario)), levels)
+    return found
+
+
+def lower_levels(
+    group: ServerGroup,
+    workloads: Sequence[tuple[Scenario, LoadWorkload]],
+    candidate: ExperimentSide,
+    setup: ExperimentSetup,
+    levels: Mapping[str, tuple[float, ...]],
+) -> dict[str, tuple[float, ...]]:
+    """Send a server of the candidate the lowest of the levels of each of these scenarios. Where it breaks the promise
+    there, it is searched as well, and the levels that are returned reach down to its capacity.
+
+    What does not start, dies under the load or keeps the promise at no rate is the concern of the blocks.
+    """
+    found: dict[str, tuple[float, ...]] = {}
+    with suppress(ServerError, LoadError), _server_of(group, candidate, setup, starts=1) as server:
+        for scenario, workload in workloads:
+            setup.say(f"trying {candidate.wanted} at the lowest rate of {scenario.name}")
+            probe, own = _prober(server.url, scenario, workload, setup), levels[scenario.name]
+            if probe(None, own[0]).attainment < _promise(scenario):
+                setup.say(f"{candidate.wanted} does not keep the promise of {scenario.name} there: searching lower")
+                with suppress(ValueError):
+                    found[scenario.name] = levels_down_to(search_rate(probe, _promise(scenario)), own)
     return found
 
 

@@ -63,6 +63,17 @@ def test_the_rates_reach_down_to_a_candidate_that_carries_far_less(lab):
     assert levels[3] < 12 < levels[-1]
 
 
+@pytest.mark.slow
+def test_the_rates_reach_down_to_another_candidate_of_a_baseline_that_was_measured_before(lab):
+    lab.behave({"0.19.2": ["--max-num-seqs=4"]}, usual=TIMES)
+    compared(lab, blocks=1)
+    lab("compare", "v0.19.0", "v0.19.2", "--measure", "--runs", 2, "--all-blocks")
+    before, *later = (rates([run]).pop() for run in lab.runs() if str(run.version) == "0.19.0")
+    (reaching,) = set(later)
+    assert reaching[3:] == before
+    assert reaching[0] < 4
+
+
 def test_both_versions_are_measured_at_the_same_rates_around_the_baselines_capacity(lab):
     lab.suite.write_text(SUITE.replace("num_requests: 80", "num_requests: 40"))
     outcome, series = compared(lab, blocks=1)
