@@ -131,14 +131,14 @@ def levels_around(rate: float) -> tuple[float, ...]:
 
 
 def levels_down_to(rate: float, levels: Sequence[float]) -> tuple[float, ...]:
-    """These levels with three lower ones in equal ratios, the lowest below this rate, and at least as far below the
-    others as these reach below what they were made for.
+    """The levels around the baseline's capacity with three lower ones in equal ratios, the lowest below this rate, and at
+    least as far below all of these levels as those around a capacity reach below it.
 
-    The levels stay, because later candidates are measured at those of the stored runs.
+    Lower ones that an earlier candidate needed give way, else every one would add to what all later runs take.
     """
-    lowest = min(rate * LEVELS[1], levels[0] * LEVELS[0])
-    ratio = (levels[0] / lowest) ** (1 / _LOWER_LEVELS)
-    return (*(float(f"{lowest * ratio**step:.4g}") for step in range(_LOWER_LEVELS)), *levels)
+    lowest, own = min(rate * LEVELS[1], levels[0] * LEVELS[0]), levels[-len(LEVELS) :]
+    ratio = (own[0] / lowest) ** (1 / _LOWER_LEVELS)
+    return (*(float(f"{lowest * ratio**step:.4g}") for step in range(_LOWER_LEVELS)), *own)
 
 
 def known_levels(runs: Sequence[Run]) -> dict[str, tuple[float, ...]]:

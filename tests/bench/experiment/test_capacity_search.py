@@ -126,6 +126,9 @@ def test_levels_reach_down_to_a_candidate_that_carries_less():
     assert reaching[0] < 2.0
     ratios = [high / low for low, high in itertools.pairwise(reaching[:4])]
     assert ratios == pytest.approx([ratios[0]] * 3, rel=1e-3)
+    further = levels_down_to(0.5, reaching)
+    assert further[3:] == levels
+    assert further[0] < 0.5
     # It broke its promise at the lowest all the same: they do not end there.
     assert levels_down_to(9.0, levels)[0] == pytest.approx(levels[0] * LEVELS[0], rel=1e-3)
 
