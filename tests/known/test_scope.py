@@ -167,6 +167,11 @@ UNLESS_VARIABLE = {"unless": [{"env": {"VLLM_USE_DEEP_GEMM": "*"}}]}
         ({"engine_args": {"moe_backend": "*"}}, {"complete": True}, NO, "moe_backend is not set"),
         ({"engine_args": {"max_num_seqs": "*"}}, {}, UNKNOWN, "(--engine-arg max_num_seqs=…)"),
         ({"env": {"VLLM_USE_DEEP_GEMM": "*"}}, {"env": {"VLLM_USE_DEEP_GEMM": "0"}}, YES, "is set"),
+        # Projects that start vLLM by a program of their own have no launch line of vLLM; one of them has.
+        ({"distribution": ["*kserve*"]}, {"complete": True}, NO, "the launch line is vLLM's own"),
+        ({"distribution": ["*vllm-omni*"]}, {"complete": True}, NO, "the launch line is vLLM's own"),
+        ({"distribution": ["*vllm-omni*"]}, {"complete": True, "engine_args": {"omni": True}}, UNKNOWN, "distribution"),
+        ({"distribution": ["*vllm-omni*"]}, {}, UNKNOWN, "distribution"),
         # A default that a complete launch line leaves in place is not set by anybody.
         ({"unless": [{"engine_args": {"moe_backend": "*"}}]}, {"complete": True}, YES, ""),
         ({"unless": [{"engine_args": {"moe_backend": "*"}}]}, {"engine_args": {"moe_backend": "auto"}}, NO, "is set"),

@@ -131,8 +131,8 @@ def levels_around(rate: float) -> tuple[float, ...]:
 
 
 def levels_down_to(rate: float, levels: Sequence[float]) -> tuple[float, ...]:
-    """The levels around the baseline's capacity with three lower ones in equal ratios, the lowest below this rate, and at
-    least as far below all of these levels as those around a capacity reach below it.
+    """The levels around the baseline's capacity with three lower ones in equal ratios, the lowest below this rate, and
+    at least as far below all of these levels as those around a capacity reach below it.
 
     Lower ones that an earlier candidate needed give way, else every one would add to what all later runs take.
     """

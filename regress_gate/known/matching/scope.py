@@ -287,11 +287,14 @@ def _distribution(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
     match = match_name("distribution", facts.distribution, patterns, "--distribution", names.text_matches)
     if facts.distribution is None and all(any(name in pattern for name in _OTHER_SERVERS) for pattern in patterns):
         match = replace(match, opt_in=f"the server of {join_or(patterns)}")
+        if facts.complete and "omni" not in facts.args:
+            match = KeyMatch(False, f"the launch line is vLLM's own, not that of {join_or(patterns)}")
     yield match
 
 
-_OTHER_SERVERS = ("huggingfaceserver", "kserve", "verl", "trl", "onmt", "eole", "vllm-omni")
-"""In names of projects that start vLLM by a program of their own, which no launch line of vLLM is."""
+_OTHER_SERVERS = ("huggingfaceserver", "kserve", "verl", "trl", "onmt", "eole", "vllm-omni", "ray-llm", "ray-serve")
+"""In names of projects that start vLLM by a program of their own, which no launch line of vLLM is; vLLM-Omni takes
+`vllm serve --omni`, too."""
 
 
 def _engine_args(wanted: Mapping[str, ArgValue | list[ArgValue]], facts: ScopeFacts) -> Iterator[KeyMatch]:
