@@ -46,9 +46,7 @@ class RayCluster:
         deadline = time.monotonic() + _UP_WITHIN
         while not self._takes_clients():
             if time.monotonic() > deadline:
-                pytest.skip(
-                    "Ray's own client does not get into the cluster: this machine needs more time than Ray gives"
-                )
+                pytest.skip(f"Ray's own client does not get into the cluster within {_UP_WITHIN:.0f} s, without ours")
 
     def _takes_clients(self) -> bool:
         """Whether Ray's own client gets in, without anything of ours."""
