@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -164,7 +165,7 @@ def a_server(backend: str, mode: str = "0", **arguments: Any) -> dict[str, Any]:
     return {
         "backends": {"attention": backend},
         "config": {"dtype": "auto", "compilation_config": f"{{'mode': <Mode.X: {mode}>, 'sizes': [1, 2]}}"},
-        "non_default_args": {"port": hash(backend) % 9000, "max_num_seqs": 4, **arguments},
+        "non_default_args": {"port": 8000 + crc32(backend.encode()) % 1000, "max_num_seqs": 4, **arguments},
     }
 
 
