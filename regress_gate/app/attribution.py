@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import fmean
 
-from regress_gate.app.experiment import find_counter_test, find_unfinished, measure_task
+from regress_gate.app.experiment import measure_task
+from regress_gate.app.experiment_plans import find_counter_test, find_unfinished
 from regress_gate.app.measure_comparison import PlannedComparison, counted_runs
 from regress_gate.app.measurement_task import MeasurementTask
 from regress_gate.app.settings import DEFAULT_BLOCKS, MeasurementAmount, ProgressReporter, Settings

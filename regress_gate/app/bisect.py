@@ -14,7 +14,8 @@ from statistics import fmean
 
 from regress_gate.app.bisect_rows import BuildFinder
 from regress_gate.app.check import check_version
-from regress_gate.app.experiment import find_unfinished, measure_task
+from regress_gate.app.experiment import measure_task
+from regress_gate.app.experiment_plans import find_unfinished
 from regress_gate.app.fleet import open_fleet
 from regress_gate.app.measure_comparison import NotMeasuredError
 from regress_gate.app.measurement_task import MeasurementTask, make_task

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from regress_gate.app.compare import ComparisonScope, DecideComparison
-from regress_gate.app.experiment import find_unfinished, measure_task
+from regress_gate.app.experiment import measure_task
+from regress_gate.app.experiment_plans import find_unfinished
 from regress_gate.app.external_servers import ServerTarget, measure_servers
 from regress_gate.app.measurement_task import MeasurementTask, make_task
 from regress_gate.app.settings import DEFAULT_BLOCKS, MeasurementAmount, ProgressReporter, Settings

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from regress_gate.app import experiment as carrying_out
-from regress_gate.app.experiment import begin_experiment, find_plan, interruptible
+from regress_gate.app.experiment import interruptible
+from regress_gate.app.experiment_plans import begin_experiment, find_plan
 from regress_gate.app.measurement_task import MeasurementTask
 from regress_gate.app.settings import MeasurementAmount
 from regress_gate.bench.load.load_errors import LoadError
