@@ -36,6 +36,9 @@ def test_any_text_can_be_compared(one: str, other: str) -> None:
         ("deepseek-ai/DeepSeek-R1*", "nvidia/DeepSeek-R1-FP4", None),
         ("*gemma-4-26B-A4B*AWQ*", "cyankiwi/gemma-4-26B-A4B-it-AWQ-4bit", True),
         ("*gemma-4-26B-A4B*AWQ*", "google/gemma-4-26B-A4B-it", False),
+        ("distil-whisper/*", "distil-whisper/distil-large-v3", True),
+        ("distil-whisper/*", "meta-llama/Llama-3.1-8B", False),
+        ("distil-whisper/*", "/models/distil-large-v3", None),
         ("org/Model", "", False),
     ],
 )

@@ -40,10 +40,13 @@ def _publisher_and_name(model: str) -> tuple[str | None, str]:
 def model_matches(pattern: str, model: str) -> bool | None:
     """Whether the pattern matches the model; of a local path or bare name the last part is compared.
 
-    None when another publisher's model has the right name: a copy of the same weights, or something made from them.
+    None when another publisher's model has the right name: a copy of the same weights, or something made from them. A
+    pattern of all models of a publisher (`org/*`) means no others, and None of a model without a publisher.
     """
     publisher, name = _publisher_and_name(model)
     pattern_publisher, separator, pattern_name = pattern.strip().casefold().rpartition("/")
+    if separator and pattern_name == "*":
+        return None if publisher is None else fnmatchcase(publisher, pattern_publisher)
     if not fnmatchcase(name, pattern_name):
         return False
     if not separator or publisher is None or fnmatchcase(publisher, pattern_publisher):
