@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 from regress_gate import github
-from regress_gate.app import experiment, known_issues, watch, watch_telling
+from regress_gate.app import experiment, experiment_plans, known_issues, watch, watch_telling
 from regress_gate.app.watch_refresh import NewThreads, Refreshed
 from regress_gate.bench.experiment import experiment_runner
 from regress_gate.bench.experiment.experiment_plan import ServerGroup, Slot
@@ -291,7 +291,7 @@ def publishing(world: World) -> Iterator[World]:
 
 def live_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program's clock, builds and measurements are those of the world."""
-    for module in (watch, experiment):
+    for module in (watch, experiment_plans):
         monkeypatch.setattr(module, "datetime", world.clock.type())
     monkeypatch.setattr(builds, "published_versions", world.published_versions)
     monkeypatch.setattr(experiment, "_provision", world.provision)

@@ -165,6 +165,7 @@ UNLESS_VARIABLE = {"unless": [{"env": {"VLLM_USE_DEEP_GEMM": "*"}}]}
         (UNLESS_SET, {"complete": True}, YES, ""),
         ({"engine_args": {"max_num_seqs": "*"}}, {"engine_args": {"max_num_seqs": 2}}, YES, "max_num_seqs is set"),
         ({"engine_args": {"moe_backend": "*"}}, {"complete": True}, NO, "moe_backend is not set"),
+        ({"engine_args": {"hf_overrides": "*"}}, {"engine_args": {"hf_overrides.rope": 1}}, YES, "hf_overrides is set"),
         ({"engine_args": {"max_num_seqs": "*"}}, {}, UNKNOWN, "(--engine-arg max_num_seqs=…)"),
         ({"env": {"VLLM_USE_DEEP_GEMM": "*"}}, {"env": {"VLLM_USE_DEEP_GEMM": "0"}}, YES, "is set"),
         # Projects that start vLLM by a program of their own have no launch line of vLLM; one of them has.

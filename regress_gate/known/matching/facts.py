@@ -102,7 +102,7 @@ class ScopeFacts:
     args: Mapping[str, ArgValue]
     """By full name, with the defaults that are facts."""
     set_args: frozenset[str]
-    """Those of them that the launch line sets, to whatever value."""
+    """Those of them that the launch line sets, to whatever value; with the whole of which it sets a part."""
     unused: frozenset[str]
     """Arguments that are known not to be set, and for which that means: not in use."""
     env: Mapping[str, str]
@@ -119,7 +119,7 @@ class ScopeFacts:
 def derive_facts(deployment: Deployment) -> ScopeFacts:
     """The facts that the deployment gives or that follow from it."""
     args = names.canonical_args(deployment.engine_args)
-    set_args = frozenset(args)
+    set_args = frozenset(args) | {key.partition(".")[0] for key in args}
     unused: frozenset[str] = frozenset()
     open_args = {key.partition(".")[0] for key in names.canonical_args(dict.fromkeys(deployment.unknown_args, True))}
     if deployment.complete:

@@ -294,7 +294,7 @@ def _distribution(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
 
 _OTHER_SERVERS = (
     *("huggingfaceserver", "kserve", "verl", "trl", "onmt", "eole", "vllm-omni", "ray-llm", "ray-serve"),
-    *("localai", "xinference"),
+    *("dynamo", "localai", "xinference"),
 )
 """In names of projects that start vLLM by a program of their own, which no launch line of vLLM is; vLLM-Omni takes
 `vllm serve --omni`, too."""
