@@ -76,6 +76,7 @@ OPT_INS = [
     {"env": {"VLLM_USE_FLASHINFER_MOE_FP8": "1"}},
     {"env": {"VLLM_FLASHINFER_MOE_BACKEND": ["throughput", "latency", "masked_gemm"]}},
     {"env": {"VLLM_ROCM_CUSTOM_PAGED_ATTN": "0"}},
+    {"dependencies": {"nixl-cu12": ">=0"}},
 ]
 NO_OPT_INS = [
     {"engine_args": {"block_size": 64}},
@@ -86,6 +87,7 @@ NO_OPT_INS = [
     {"env": {"VLLM_USE_FLASHINFER_SAMPLER": "1"}},
     {"env": {"VLLM_USE_V1": "1"}},
     {"features": ["multimodal"]},
+    {"dependencies": {"transformers": ">=5"}},
 ]
 H200 = Deployment(accelerator="H200")
 CARRIED, NEW = ("0.21.0", "0.22.0"), ("0.19.0", "0.20.0")

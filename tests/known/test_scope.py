@@ -169,6 +169,7 @@ UNLESS_VARIABLE = {"unless": [{"env": {"VLLM_USE_DEEP_GEMM": "*"}}]}
         ({"engine_args": {"max_num_seqs": "*"}}, {}, UNKNOWN, "(--engine-arg max_num_seqs=…)"),
         ({"env": {"VLLM_USE_DEEP_GEMM": "*"}}, {"env": {"VLLM_USE_DEEP_GEMM": "0"}}, YES, "is set"),
         # Projects that start vLLM by a program of their own have no launch line of vLLM; one of them has.
+        ({"distribution": ["*kserve*"]}, {}, UNKNOWN, "(--serve-command or --distribution)"),
         ({"distribution": ["*kserve*"]}, {"complete": True}, NO, "the launch line is vLLM's own"),
         ({"distribution": ["*localai*"]}, {"complete": True}, NO, "the launch line is vLLM's own"),
         ({"distribution": ["*vllm-omni*"]}, {"complete": True}, NO, "the launch line is vLLM's own"),

@@ -274,7 +274,7 @@ def needs_environment_alone(missing: Sequence[str]) -> bool:
 
 def _is_in_launch_line(flag: str) -> bool:
     name, _, value = flag.partition(" ")
-    return name in ("--model", "--engine-arg") or (name == "--feature" and value in _SERVER_FEATURES)
+    return name in ("--serve-command", "--model", "--engine-arg") or (name == "--feature" and value in _SERVER_FEATURES)
 
 
 ExclusionReason = Callable[[KnownIssue, str], str | None]

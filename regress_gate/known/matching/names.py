@@ -103,6 +103,8 @@ def _flatten_json(name: str, value: ArgValue) -> dict[str, ArgValue]:
 
 ANY_VALUE = "*"
 """In an exception of a scope: the engine argument or variable is set, to whatever value."""
+ANY_RELEASE = ">=0"
+"""Of a dependency: it is installed, in whatever release."""
 
 
 def same_value(one: ArgValue, other: ArgValue) -> bool:

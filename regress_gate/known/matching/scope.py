@@ -6,7 +6,7 @@ Every result has its reason, in the same words for all keys. Not for: what the r
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
@@ -273,7 +273,9 @@ def _dependencies(wanted: Mapping[str, str], facts: ScopeFacts) -> Iterator[KeyM
     for name, specifiers in wanted.items():
         given = facts.dependencies.get(canonicalize_name(name))
         if given is None:
-            yield missing_fact(f"the version of {name} is not known", f"--collect-env or --dependency {name}=…")
+            opt_in = f"package {name}" if specifiers == names.ANY_RELEASE else None
+            flags = f"--collect-env or --dependency {name}=…"
+            yield missing_fact(f"the version of {name} is not known", flags, opt_in=opt_in)
             continue
         try:
             holds = SpecifierSet(specifiers).contains(Version(given), prereleases=True)
@@ -284,12 +286,14 @@ def _dependencies(wanted: Mapping[str, str], facts: ScopeFacts) -> Iterator[KeyM
 
 
 def _distribution(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
-    match = match_name("distribution", facts.distribution, patterns, "--distribution", names.text_matches)
-    if facts.distribution is None and all(any(name in pattern for name in _OTHER_SERVERS) for pattern in patterns):
-        match = replace(match, opt_in=f"the server of {join_or(patterns)}")
-        if facts.complete and "omni" not in facts.args:
-            match = KeyMatch(False, f"the launch line is vLLM's own, not that of {join_or(patterns)}")
-    yield match
+    is_other = all(any(name in pattern for name in _OTHER_SERVERS) for pattern in patterns)
+    if facts.distribution is not None or not is_other:
+        yield match_name("distribution", facts.distribution, patterns, "--distribution", names.text_matches)
+    elif facts.complete and "omni" not in facts.args:
+        yield KeyMatch(False, f"the launch line is vLLM's own, not that of {join_or(patterns)}")
+    else:
+        flags = "--distribution" if facts.complete else "--serve-command or --distribution"
+        yield missing_fact("the distribution is not known", flags, opt_in=f"the server of {join_or(patterns)}")
 
 
 _OTHER_SERVERS = (
