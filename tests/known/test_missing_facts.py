@@ -78,6 +78,7 @@ OPT_INS = [
     {"env": {"VLLM_ROCM_CUSTOM_PAGED_ATTN": "0"}},
     {"dependencies": {"nixl-cu12": ">=0"}},
 ]
+RARE_CPUS = ({"accelerator": ["Apple*"]}, {"accelerator": ["Power10*", "ppc64le"]})
 NO_OPT_INS = [
     {"engine_args": {"block_size": 64}},
     {"engine_args": {"distributed_executor_backend": "mp"}},
@@ -117,6 +118,14 @@ def test_an_opt_in_is_asked_for_where_it_could_matter(scope: dict[str, Any]) -> 
 def test_a_severe_issue_behind_an_opt_in_variable_is_asked_for_with_the_whole_launch_line_too() -> None:
     whole = H200.model_copy(update={"complete": True})
     assert applies({"env": {"VLLM_BATCH_INVARIANT": "1"}}, NEW, whole, "high") is Applies.UNKNOWN
+
+
+@pytest.mark.parametrize("scope", RARE_CPUS)
+def test_a_cpu_on_which_few_serve_is_named_by_who_does(scope: dict[str, Any]) -> None:
+    on_cpu = Deployment(platform="cpu", complete=True)
+    assert applies(scope, NEW, on_cpu) is Applies.NO
+    assert applies(scope, NEW, on_cpu, "high") is Applies.UNKNOWN
+    assert applies({"accelerator": ["Graviton*"]}, NEW, on_cpu) is Applies.UNKNOWN
 
 
 @pytest.mark.parametrize("scope", NO_OPT_INS)

@@ -65,7 +65,7 @@ def _match_with_flags(
     if issue.severity.rank < Severity.HIGH.rank and (facts.complete or is_carried):
         off = next((key.opt_in for key in missing if key.opt_in), None)
         if off is not None:
-            return Applies.NO, f"{off} is off by default, and nothing says that it is switched on", ()
+            return Applies.NO, f"nothing mentions {off}, and the default is without", ()
     if missing and base_with_it is not None and _keeps_from_starting(issue):
         return Applies.NO, f"{base_with_it} has it too, and the server that runs now did start", ()
     if missing:

@@ -102,13 +102,19 @@ def _accelerator(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
         if facts.platform is not None and not any(_may_be_part(pattern, facts) for pattern in patterns):
             yield KeyMatch(False, f"{facts.gpu_arch or facts.platform} is not the level of {join_or(patterns)}")
         else:
-            yield missing_fact("the accelerator is not known", "--accelerator")
+            is_rare = facts.platform == "cpu" and all(p.casefold().startswith(_RARE_CPUS) for p in patterns)
+            opt_in = f"a machine of {join_or(patterns)}" if is_rare else None
+            yield missing_fact("the accelerator is not known", "--accelerator", opt_in=opt_in)
         return
     holds = any_match(_part_matches(pattern, given, facts) for pattern in patterns)
     if holds is None:
         yield missing_fact(f"{given} does not say whether it is {join_or(patterns)}", "--accelerator")
     else:
         yield KeyMatch(holds, match_text("accelerator", given, patterns, holds))
+
+
+_RARE_CPUS = ("apple", "s390x", "z1", "telum", "power", "ppc64")
+"""How the names begin of those on which vLLM's builds for CPUs seldom run. Who serves on one names it."""
 
 
 def _part_matches(pattern: str, given: str, facts: ScopeFacts) -> bool | None:
