@@ -208,6 +208,12 @@ def test_a_sound_record_has_no_messages(tmp_path: Path) -> None:
         pytest.param({"scope": {"engine_args": {"tp": 8}}}, "error", "write its full name", id="short name"),
         pytest.param({"scope": {"engine_args": {"block_size": []}}}, "error", "never matches", id="empty list"),
         pytest.param(
+            {"scope": {"unless": [{"engine_args": {"kv_cache_dtype": ["auto", "fp8*"]}}]}},
+            "error",
+            "values are no patterns, so 'fp8*' never matches",
+            id="pattern of values",
+        ),
+        pytest.param(
             {"scope": {"unless": [{"engine_args": {"block_size": ["*", 8]}}]}},
             "error",
             "stands alone",

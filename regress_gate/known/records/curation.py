@@ -77,18 +77,21 @@ def _check_scope_keys(given: Scope, path: KeyPath) -> Iterator[LocatedMessage]:
             yield (*path, "engine_args", key), what, "error"
         if allowed == []:
             yield (*path, "engine_args", key), f"engine argument {key}: an empty list never matches", "error"
-        yield from _check_any_value(f"engine argument {key}", allowed, (*path, "engine_args", key))
+        yield from _check_values(f"engine argument {key}", allowed, (*path, "engine_args", key))
     for key, values in (given.env or {}).items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
             yield (*path, "env", key), f"{key!r} is not a name of an environment variable", "error"
         if values == []:
             yield (*path, "env", key), f"variable {key}: an empty list never matches", "error"
-        yield from _check_any_value(f"variable {key}", values, (*path, "env", key))
+        yield from _check_values(f"variable {key}", values, (*path, "env", key))
 
 
-def _check_any_value(what: str, allowed: object, path: KeyPath) -> Iterator[LocatedMessage]:
+def _check_values(what: str, allowed: object, path: KeyPath) -> Iterator[LocatedMessage]:
     if isinstance(allowed, list) and names.ANY_VALUE in allowed:
         yield path, f"{what}: `*` means any value, so it stands alone and not in a list", "error"
+    for value in allowed if isinstance(allowed, list) else [allowed]:
+        if isinstance(value, str) and re.search(r"[\w-]\*$", value):
+            yield path, f"{what}: values are no patterns, so {value!r} never matches: list the values", "error"
 
 
 def _list_globs(given: Scope) -> Iterator[tuple[tuple[str, ...], list[str]]]:
