@@ -1,9 +1,9 @@
 """How good the known-issue records are on cases that were collected without a look at them.
 
     python benchmarks/held_out.py
-    python benchmarks/held_out.py --cases benchmarks/held_out_5.yaml --all --findings
+    python benchmarks/held_out.py --cases benchmarks/held_out_6.yaml --all --findings
 
-`held_out.yaml` and `held_out_2.yaml` to `held_out_5.yaml` say how their cases were collected. Each is put to the
+`held_out.yaml` and `held_out_2.yaml` to `held_out_6.yaml` say how their cases were collected. Each is put to the
 product's own check, with its move and its deployment. A case is *found* if a record of its fault applies to the
 deployment and affects the version that was reported, or if the test of the launch line refuses the `option` that the
 thread is about; *asked* if it may apply and `check` asks for a fact that the thread does not tell, and *missed*
