@@ -77,7 +77,7 @@ def test_a_key_that_does_not_hold_outweighs_every_fact_that_is_missing() -> None
         ({"env": {}}, "the variable VLLM_X is not known (--env VLLM_X=…)"),
         (
             {"model": "other/Model-8B"},
-            "model other/Model-8B has the name of org/Model* but another publisher (--model)",
+            "model other/Model-8B may be org/Model*, but its publisher is another or not given (--model)",
         ),
         (
             {"quantization": "compressed-tensors"},

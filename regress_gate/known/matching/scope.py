@@ -174,7 +174,8 @@ def _model(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
         return
     holds = any_match(names.model_matches(pattern, given) for pattern in patterns)
     if holds is None:
-        yield missing_fact(f"model {given} has the name of {join_or(patterns)} but another publisher", "--model")
+        what = f"model {given} may be {join_or(patterns)}, but its publisher is another or not given"
+        yield missing_fact(what, "--model")
     else:
         yield KeyMatch(holds, match_text("model", given, patterns, holds))
 
