@@ -14,7 +14,7 @@ found or asked.
 Precision is the share of the findings that say "applies: yes" and affect the candidate, over all cases and controls,
 which a reader of record and thread judged to be true of that deployment and version: `judged` in the file, by case and
 record, with the reason where one was written down. A finding that nobody judged yet is counted as such, never as true.
-No network is used, and no store. It has no bound: the figures are for `docs/known-issues.md`, and a bound would tempt
+No network is used, and no store. It has no bound: the figures are for `docs/records-measured.md`, and a bound would tempt
 to write records for these cases.
 """
 

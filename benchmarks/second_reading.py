@@ -8,7 +8,7 @@ not write, what was wrong with each, and what it was checked against. `--draw` p
 file gives with the records as they are now; that of the file was drawn with the records of the commit that it names.
 The rows below `all` are of other readings: all records that blocked without `code` and without an end, not a sample,
 and those of later days, which the file describes.
-The shares have 95 % intervals (Wilson). It has no bound: the figures are for `docs/known-issues.md`.
+The shares have 95 % intervals (Wilson). It has no bound: the figures are for `docs/records-measured.md`.
 """
 
 import argparse

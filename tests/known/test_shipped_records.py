@@ -16,7 +16,7 @@ from regress_gate.model.suite import Workload
 from regress_gate.model.version import Version
 from tests.factories.records import ROOT
 
-DOCUMENTATION = (ROOT / "docs" / "known-issues.md").read_text(encoding="utf-8")
+DOCUMENTATION = (ROOT / "docs" / "curating.md").read_text(encoding="utf-8")
 RECORDS = load_records(ROOT / "known_issues")
 R1 = {"accelerator": "H200", "model": "deepseek-ai/DeepSeek-R1", "engine_args": {"enable_expert_parallel": True}}
 SM120 = {
