@@ -53,6 +53,10 @@ def test_they_lint_without_a_complaint() -> None:
     assert [str(one) for one in lint_records(ROOT / "known_issues", today=newest)] == []
 
 
+def test_whoever_reads_all_of_them_again_parses_none_again() -> None:
+    assert all(first is again for first, again in zip(RECORDS, load_records(ROOT / "known_issues"), strict=True))
+
+
 def test_the_example_of_the_documentation_lints_without_a_complaint(tmp_path: Path) -> None:
     (_, example), *_ = (part.split("```yaml\n") for part in DOCUMENTATION.split("\n```\n") if "```yaml\n" in part)
     (tmp_path / "VLLM-41306.yaml").write_text(example, encoding="utf-8")

@@ -89,7 +89,8 @@ def load_record(path: Path) -> KnownIssue:
     return _parse_record(path, _read_text(path))
 
 
-@lru_cache(maxsize=1024)  # a program that checks many deployments parses each text once
+# A program that checks many deployments parses each text once. With room for fewer than there are, none would be kept.
+@lru_cache(maxsize=16_384)
 def _parse_record(path: Path, text: str) -> KnownIssue:
     return _check_file_name(path, parse_yaml(text, path))
 
