@@ -1,21 +1,22 @@
 """How good the known-issue records are on cases that were collected without a look at them.
 
     python benchmarks/held_out.py
-    python benchmarks/held_out.py --cases benchmarks/held_out_6.yaml --all --findings
+    python benchmarks/held_out.py --cases benchmarks/held_out_7.yaml --all --findings
 
-`held_out.yaml` and `held_out_2.yaml` to `held_out_6.yaml` say how their cases were collected. Each is put to the
+`held_out.yaml` and `held_out_2.yaml` to `held_out_7.yaml` say how their cases were collected. Each is put to the
 product's own check, with its move and its deployment. A case is *found* if a record of its fault applies to the
 deployment and affects the version that was reported, or if the test of the launch line refuses the `option` that the
 thread is about; *asked* if it may apply and `check` asks for a fact that the thread does not tell, and *missed*
-otherwise. A record is of the fault if it refers to one of the case's threads, or if `same` of the case names it after
+otherwise. `known` of a case says that its thread stands in an earlier set or in a list from which records were written.
+A record is of the fault if it refers to one of the case's threads, or if `same` of the case names it after
 both were read; `other` names those that refer to the thread and say that its fault is another. Recall counts what was
 found or asked.
 
 Precision is the share of the findings that say "applies: yes" and affect the candidate, over all cases and controls,
 which a reader of record and thread judged to be true of that deployment and version: `judged` in the file, by case and
 record, with the reason where one was written down. A finding that nobody judged yet is counted as such, never as true.
-No network is used, and no store. It has no bound: the figures are for `docs/records-measured.md`, and a bound would tempt
-to write records for these cases.
+No network is used, and no store. It has no bound: the figures are for `docs/records-measured.md`, and a bound would
+tempt to write records for these cases.
 """
 
 import argparse
@@ -120,11 +121,16 @@ def share(right: int, of: int) -> str:
     return f"{right} of {of}, {right / of:.0%} ({low:.0%} to {high:.0%})"
 
 
+def _known(answer: Answer) -> str:
+    return "known before" if answer.case["known"] else "not known before"
+
+
 def recall_table(answers: Sequence[Answer]) -> list[str]:
-    """Lines of the table: all cases, then by period, platform, and kind."""
+    """Lines of the table: all cases, then by whether their threads were known, by period, platform, and kind."""
     lines = ["| cases | found | asked | missed | recall (95 % interval) |", "| --- | --- | --- | --- | --- |"]
     keys: tuple[Callable[[Answer], str], ...] = (
         lambda _: "all",
+        *([_known] if "known" in answers[0].case else []),
         lambda one: one.period,
         lambda one: one.platform,
         lambda one: str(one.case["kind"]),
