@@ -19,7 +19,7 @@ COMMANDS = {
     "check v0.20.0 --from v0.19.1 --accelerator H200 --report-only": "INCONCLUSIVE: not decided",
     "history --detect": "1 change for the worse",
     "detect nightly.csv --value ttft_ms": "1 change point",
-    "diff-config v0.24.0 v0.32.0": "221 changes between 0.24.0 and 0.32.0",
+    "diff-config v0.24.0 v0.32.0": "227 changes between 0.24.0 and 0.32.0",
     "issues list": "Known issues",
     "issues show VLLM-28882": "VLLM-28882: ",
     "issues sync --offline": "Threads of known issues",

@@ -160,6 +160,21 @@ def test_a_line_that_the_release_takes(candidate: str, line: str) -> None:
             "0.19.1 has no --compilation-config.level; it is now --compilation-config.mode",
         ),
         ("0.19.1", None, '-cc \'{"pass_config": {"enable_noop": true}}\'', "compilation-config.pass_config.eliminate"),
+        (
+            "0.17.0",
+            "0.16.0",
+            '--speculative-config \'{"method": "ngram", "num_speculative_tokens": 3, "disable_by_batch_size": 8}\'',
+            "0.17.0 has no --speculative-config.disable_by_batch_size; removed in 0.17.0",
+        ),
+        # Measured on 0.19.1: the parser takes it, and then the engine refuses the key ("Unexpected keyword argument").
+        ("0.19.1", None, "--speculative-config '{\"x\": 1}'", "0.19.1 has no --speculative-config.x"),
+        (
+            "0.32.0",
+            None,
+            '--speculative-config \'{"methd": "mtp"}\'',
+            "config.methd (did you mean --speculative-config.method",
+        ),
+        ("0.14.0", None, '--speculative-config \'{"methd": "mtp"}\'', "0.14.0 ignores --speculative-config.methd"),
         ("0.9.0", "0.32.0", "--performance-mode throughput", "0.9.0 has no --performance-mode; new in 0.1"),
         ("0.32.0", None, "--max-num-seqs many", "in 0.32.0 --max-num-seqs must be a whole number, not 'many'"),
         ("0.32.0", None, "--max-num-seqs 1e3", "in 0.32.0 --max-num-seqs must be a whole number, not '1000.0'"),

@@ -84,7 +84,14 @@ def test_the_example_of_the_documentation_lints_without_a_complaint(tmp_path: Pa
             Status.FIX_NOT_IN_CANDIDATE,
         ),
         (("0.23.0", "0.26.0"), ULTRA, "VLLM-53472", Applies.YES, Effect.NEW, Status.OPEN),
-        ((None, "0.26.0"), {"model": "Qwen/Qwen3.6-27B"}, "VLLM-50780", Applies.YES, Effect.CARRIED, Status.OPEN),
+        (
+            (None, "0.26.0"),
+            {"accelerator": "RTX 5090", "model": "Qwen/Qwen3.6-27B"},
+            "VLLM-50780",
+            Applies.YES,
+            Effect.CARRIED,
+            Status.OPEN,
+        ),
     ],
 )
 def test_the_moves_that_the_records_are_about(

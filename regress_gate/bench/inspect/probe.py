@@ -118,7 +118,8 @@ def read_arguments(parser: argparse.ArgumentParser) -> dict[str, Any]:
             entry["flags"] = arguments[action.dest]["flags"] + entry["flags"]
         arguments[action.dest] = entry
         flag = next((flag for flag in action.option_strings if flag.startswith("--")), action.option_strings[0])
-        for key, default in _group_defaults(group).items():
+        keys = _group_defaults(group) if group else _group_defaults(_made_later(action.dest), MAX_DEPTH - 1)
+        for key, default in keys.items():
             arguments[f"{action.dest}.{key}"] = {"flags": [f"{flag}.{key}"], "default": default}
     return arguments
 
@@ -166,6 +167,19 @@ def _dataclass_in(hint: Any) -> type | None:
         return hint if isinstance(hint, type) else None
     inner = (_dataclass_in(part) for part in typing.get_args(hint))
     return next((part for part in inner if part is not None), None)
+
+
+def _made_later(name: str) -> type | None:
+    """The class that vLLM makes of an argument which its parser takes as any JSON.
+
+    What it holds of other classes is vLLM's to fill in, so its keys are read one deep.
+    """
+    try:
+        made = importlib.import_module("vllm.config").SpeculativeConfig if name == "speculative_config" else None
+    except Exception:  # importing runs vLLM's own code: the trace goes to the log, and only these keys are lost
+        traceback.print_exc()
+        return None
+    return made if isinstance(made, type) and dataclasses.is_dataclass(made) else None
 
 
 def _group_defaults(group: type | None, depth: int = 0) -> dict[str, Any]:

@@ -202,6 +202,7 @@ def _add(
     kind, optional = _value_type(options, action)
     limited, suggested = _names(evaluator, options)
     group = _dataclass_in(evaluator, hints.get(name)) or (default.owner if isinstance(default, Instance) else None)
+    made_later = _made_later(evaluator, name) if group is None else None
     arguments[name] = Argument(
         flags=tuple(dict.fromkeys([*(arguments[name].flags if name in arguments else ()), *names])),
         default=None if default == _SUPPRESS else plain(evaluator, default),
@@ -210,10 +211,13 @@ def _add(
         values=_values(action, options),
         type=kind,
         optional=optional,
-        ignores_unknown=_ignores_unknown(evaluator, group),
+        ignores_unknown=_ignores_unknown(evaluator, group or made_later)
+        and (made_later is None or _is_pydantic(evaluator, made_later)),
         deprecated=_deprecation(options),
     )
-    for key, fields in _group_keys(evaluator, group).items():
+    # What such a class holds of other classes is vLLM's to fill in, so its keys are read one deep.
+    keys = _group_keys(evaluator, group) if made_later is None else _group_keys(evaluator, made_later, _MAX_DEPTH - 1)
+    for key, fields in keys.items():
         arguments[f"{name}.{key}"] = Argument(flags=(f"{long}.{key}",), **fields)
 
 
@@ -460,6 +464,18 @@ def _dataclass_in(evaluator: Evaluator, hint: Any) -> ClassValue | None:
         return hint if evaluator.is_dataclass(hint) else None
     inner = hint.args if isinstance(hint, TypeForm) and not is_literal(hint) else ()
     return next((found for one in inner if (found := _dataclass_in(evaluator, one)) is not None), None)
+
+
+def _made_later(evaluator: Evaluator, name: str) -> ClassValue | None:
+    """The class that vLLM makes of an argument which its parser takes as any JSON."""
+    made = evaluator.get("vllm.config", "SpeculativeConfig") if name == "speculative_config" else None
+    return made if isinstance(made, ClassValue) else None
+
+
+def _is_pydantic(evaluator: Evaluator, made: ClassValue) -> bool:
+    """Whether pydantic makes the class, which leaves out what it does not know; one of Python's own refuses it."""
+    decorators = [evaluator.evaluate(one, made.frame) for one in made.node.decorator_list]
+    return External("pydantic.dataclasses.dataclass") in decorators
 
 
 def _group_keys(evaluator: Evaluator, group: ClassValue | None, depth: int = 0) -> dict[str, dict[str, Any]]:

@@ -42,6 +42,18 @@ class AsyncEngineArgs:
     kv_config: Optional[KVConfig] = None
     other: "OnlyForTypeCheckers" = None
 """
+CONFIG = """
+import dataclasses
+
+@dataclasses.dataclass
+class Target:
+    size: int = 1
+
+@dataclasses.dataclass
+class SpeculativeConfig:
+    method: str = None
+    target: Target = None
+"""
 CLI_ARGS = """
 import argparse, os, sys
 from vllm.engine.arg_utils import CompilationConfig
@@ -59,6 +71,7 @@ def make_arg_parser(parser):
     parser.add_argument("--plugins", default={"b", "a"})
     parser.add_argument("--compilation-config", "-cc", default=CompilationConfig())
     parser.add_argument("--kv-config", default=None)
+    parser.add_argument("--speculative-config", default=None)
     return parser
 """
 SERVE = """
@@ -75,6 +88,7 @@ def cmd_init():
 """
 FILES = {
     "vllm/__init__.py": "",
+    "vllm/config.py": CONFIG,
     "vllm/envs.py": ENVS,
     "vllm/engine/__init__.py": "",
     "vllm/engine/arg_utils.py": ARG_UTILS,

@@ -63,6 +63,17 @@ def test_keys_of_groups_are_arguments_of_their_own(make_python: MakePython) -> N
     assert arguments["compilation_config.mode"].flags == ("--compilation-config.mode",)
 
 
+def test_what_becomes_a_class_only_in_the_engine_has_its_keys(make_python: MakePython) -> None:
+    arguments = inspect_python(make_python()).arguments
+    drafts = [name for name in arguments if name.startswith("speculative_config")]
+    assert drafts == ["speculative_config", "speculative_config.method", "speculative_config.target"]
+
+
+def test_a_build_without_that_class_has_only_the_argument(make_python: MakePython) -> None:
+    arguments = inspect_python(make_python({"vllm/config.py": "raise ImportError\n"})).arguments
+    assert [name for name in arguments if name.startswith("speculative_config")] == ["speculative_config"]
+
+
 def test_defaults_that_depend_on_the_machine_are_marked(make_python: MakePython) -> None:
     config = inspect_python(make_python())
     assert config.arguments["directory"].default == COMPUTED

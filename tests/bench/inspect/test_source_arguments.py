@@ -45,6 +45,12 @@ class Compilation:
     device: str = current_platform.device_type
 
 @config
+class SpeculativeConfig:
+    method: str | None = None
+    tokens: int = 2
+    target: Model | None = None
+
+@config
 class Model:
     model: str = "org/model"
     dtype: Dtype = "auto"
@@ -109,6 +115,7 @@ class EngineArgs:
         if unknown_function():
             group.add_argument("--sometimes", type=int)
         parser.add_argument("--compilation", "-cc", type=optional_type(json.loads), default=None)
+        parser.add_argument("--speculative-config", type=optional_type(json.loads), default=None)
         parser.add_argument("--quiet", action="store_true", help="DEPRECATED: has no effect.")
         parser.add_argument("--extra", nargs="*", default=argparse.SUPPRESS)
         return parser
@@ -254,6 +261,27 @@ def test_an_argument_is_what_argparse_would_make_of_it(
     arguments: dict[str, Argument], name: str, expected: dict[str, Any]
 ) -> None:
     assert {key: getattr(arguments[name], key) for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("decorators", "ignores"),
+    [
+        ("from dataclasses import dataclass\n@config\n@dataclass", False),
+        ("from pydantic.dataclasses import dataclass\n@config\n@dataclass", True),
+        ("from pydantic.dataclasses import dataclass\n@config\n@dataclass(config=ConfigDict(extra='forbid'))", False),
+    ],
+    ids=["of Python", "of pydantic", "of pydantic, strict"],
+)
+def test_what_becomes_a_class_only_in_the_engine_has_its_keys(decorators: str, ignores: bool) -> None:
+    tables = read(**{"config/__init__": CONFIG.replace("@config\nclass Spec", f"{decorators}\nclass Spec")})
+    drafts = {name: one for name, one in tables.arguments.items() if name.startswith("speculative_config")}
+    assert {name: one.default for name, one in drafts.items()} == {
+        "speculative_config": None,
+        "speculative_config.method": None,
+        "speculative_config.tokens": 2,
+        "speculative_config.target": None,
+    }
+    assert drafts["speculative_config"].ignores_unknown is ignores
 
 
 def test_what_is_no_flag_is_left_out(arguments: dict[str, Argument]) -> None:
