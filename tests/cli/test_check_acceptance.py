@@ -51,7 +51,7 @@ def test_fp8_on_mi300x_is_warned_of_a_shortcoming_that_no_version_brought(gate, 
 def test_the_fact_that_would_decide_is_asked_for_first(gate):
     launch = ("--serve-command", "vllm serve mistralai/Mixtral-8x7B-v0.1")
     advice = checked(gate, "check", "v0.20.0", "--from", "v0.19.1", *MIXTRAL[:-2], *launch)["advice"]
-    assert "most wanted: --quantization (1)" in advice
+    assert "most wanted: --quantization (2)" in advice
 
 
 @pytest.mark.parametrize("name", ["H1OO", "Q7"])
