@@ -153,11 +153,12 @@ def main() -> int:
     by_chance = 0.05 + 2 * (0.05 * 0.95 / arguments.draws) ** 0.5
     print("| suite | nothing changed: pass · undecided · fail | blocks | twice the margin lost: fail | blocks |")
     print("| --- | --- | --- | --- | --- |")
-    for name in arguments.suite or sorted(gpu_suites()):
+    suites = gpu_suites()
+    for name in arguments.suite or sorted(suites):
         cells = []
         for lost in (0.0, 2.0):
             rng = np.random.default_rng([SEED, int(1000 * arguments.cv), int(lost)])
-            found = [simulate(gpu_suites()[name], rng, arguments.cv, lost) for _ in range(arguments.draws)]
+            found = [simulate(suites[name], rng, arguments.cv, lost) for _ in range(arguments.draws)]
             shares = [sum(each.decision is word for each in found) / len(found) for word in
                       (Decision.PASS, Decision.INCONCLUSIVE, Decision.FAIL)]  # fmt: skip
             blocks = sum(each.blocks for each in found) / len(found)
