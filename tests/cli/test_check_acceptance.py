@@ -288,5 +288,6 @@ def test_a_report_that_was_taken_back_or_is_weak_blocks_nobody(gate, move, deplo
 
 def test_asynchronous_scheduling_that_is_on_by_default_needs_no_flag_to_apply(gate):
     drafts = ("--feature", "speculative_decoding=true", "--engine-arg", "speculative_config.method=eagle3")
-    deployment = ("--accelerator", "H200", "--model", "openai/gpt-oss-120b", *drafts)
-    assert issue(checked(gate, "check", "v0.18.0", *deployment), "VLLM-41838")["applies"] == "yes"
+    sizes = ("--engine-arg", "tensor_parallel_size=4")
+    deployment = ("--accelerator", "H200", "--model", "openai/gpt-oss-120b", *sizes, *drafts)
+    assert issue(checked(gate, "check", "v0.17.1", *deployment), "VLLM-41838")["applies"] == "yes"
