@@ -35,6 +35,8 @@ OTHER_READINGS = (
     "most_met",
     "before_sixth",
     "ranges_of_one_report",
+    "most_met_again",
+    "before_seventh",
 )
 
 
