@@ -3,14 +3,14 @@
     python benchmarks/held_out.py
     python benchmarks/held_out.py --cases benchmarks/held_out_7.yaml --all --findings
 
-`held_out.yaml` and `held_out_2.yaml` to `held_out_7.yaml` say how their cases were collected. Each is put to the
-product's own check, with its move and its deployment. A case is *found* if a record of its fault applies to the
-deployment and affects the version that was reported, or if the test of the launch line refuses the `option` that the
-thread is about; *asked* if it may apply and `check` asks for a fact that the thread does not tell, and *missed*
-otherwise. `known` of a case says that its thread stands in an earlier set or in a list from which records were written.
-A record is of the fault if it refers to one of the case's threads, or if `same` of the case names it after
-both were read; `other` names those that refer to the thread and say that its fault is another. Recall counts what was
-found or asked.
+`held_out.yaml` and `held_out_2.yaml` to `held_out_8.yaml` say how their cases were collected; the last has controls
+alone, deployments as people run them. Each is put to the product's own check, with its move and its deployment. A
+case is *found* if a record of its fault applies to the deployment and affects the version that was reported, or if
+the test of the launch line refuses the `option` that the thread is about; *asked* if it may apply and `check` asks
+for a fact that the thread does not tell, and *missed* otherwise. `known` of a case says that its thread stands in an
+earlier set or in a list from which records were written. A record is of the fault if it refers to one of the case's
+threads, or if `same` of the case names it after both were read; `other` names those that refer to the thread and say
+that its fault is another. Recall counts what was found or asked.
 
 Precision is the share of the findings that say "applies: yes" and affect the candidate, over all cases and controls,
 which a reader of record and thread judged to be true of that deployment and version: `judged` in the file, by case and
@@ -184,7 +184,9 @@ def main() -> int:
         answers = [ask(case) for case in known["cases"]]
         controls = [ask(case) for case in known["controls"]]
     judged = known["judged"]
-    print(*recall_table(answers), "", *precision([*answers, *controls], judged), sep="\n")
+    if answers:
+        print(*recall_table(answers), "", sep="\n")
+    print(*precision([*answers, *controls], judged), sep="\n")
     failed = [one for one in controls if one.decision == "fail"]
     print(f"controls that are blocked: {share(len(failed), len(controls))}")
     for one in failed:
