@@ -21,7 +21,8 @@ _SECRET_NAME = re.compile(
     r"|(?:TOKEN|SECRETS?|PASSWORD|PASSWD|APIKEY)(?:[^A-Z]|$)"
 )
 _SECRET_FORMS = re.compile(
-    r"\b(?:hf_[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}"
+    r"\b(?:hf_(?!(?:overrides|processor|tokenizer|transfer)(?![A-Za-z0-9]))[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{8,}"
+    r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}"
     r"|xox[abprs]-[A-Za-z0-9-]{10,}|pypi-[\w-]{16,}|nvapi-[\w-]{16,}|A[KS]IA[A-Z0-9]{16}"
     r"|eyJ[\w-]{8,4000}\.[\w-]{8,}(?:\.[\w-]+)?)"
     r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}"
@@ -29,7 +30,8 @@ _SECRET_FORMS = re.compile(
     r"|(?<=hf_token=)'[^']{0,4000}'|(?<=hf_token': )'[^']{0,4000}'"
     r"|(?<=api-key=)\S+|(?<=hf-token=)\S+|(?<=\bpassword=)[^\s&'\"]*[^\s&'\":,;]"
 )
-"""After `password=`, a last `:`, `,` or `;` is taken for that of the sentence."""
+"""After `password=`, a last `:`, `,` or `;` is taken for that of the sentence. `hf_overrides` is an argument of vLLM,
+and the others with it are names in its logs."""
 _HINT = re.compile(
     r"://|hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox|pypi-|nvapi-|A[KS]IA|eyJ|earer |api[_-]key|hf[_-]token|password="
 )

@@ -61,6 +61,8 @@ def test_values_are_masked_the_longest_first_and_short_ones_not() -> None:
         ("host=db user=me password=hunter2 dbname=x", "host=db user=me password=*** dbname=x"),
         ("postgresql:///db?password=a:b,c: the store failed", "postgresql:///db?password=***: the store failed"),
         ("desk-top skill hf_x task-force", "desk-top skill hf_x task-force"),
+        ("hf_overrides and hf_processor_mm_kwargs", "hf_overrides and hf_processor_mm_kwargs"),
+        ("hf_overridesABCDEFGH and hf_transfers1", "*** and ***"),
     ],
 )
 def test_looks_of_secrets(text: str, masked: str) -> None:

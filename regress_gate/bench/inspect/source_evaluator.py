@@ -2,8 +2,8 @@
 
 An interpreter for the part of Python with which a package declares constants, types, dataclasses and command-line
 arguments. What it cannot evaluate is `Unknown` and says why; it never guesses. It runs no code of the package: only the
-methods that are listed here and the functions that are in source_calls.py are called, on values that it made itself,
-and the number of steps is limited.
+methods that are listed here and the functions in source_statements.py are called, on values that it made itself, and
+the number of steps is limited.
 """
 
 import ast
@@ -11,7 +11,6 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from regress_gate.bench.inspect.source_calls import Calls, SuperValue
 from regress_gate.bench.inspect.source_model import (
     CONSTANTS,
     MAX_DEPTH,
@@ -36,6 +35,7 @@ from regress_gate.bench.inspect.source_model import (
     truth,
     union,
 )
+from regress_gate.bench.inspect.source_statements import Calls, SuperValue
 
 _BUILTINS = frozenset(
     [

@@ -1,29 +1,48 @@
-"""Follow the statements of a Python package's source text; source_evaluator.py gives the values of expressions.
+"""Follow statements and calls in a Python package's source text; source_evaluator.py gives the values of expressions.
 
 Of an `if` whose test is not known both ways are gone, and names on which they do not agree are unknown after it. What
-cannot be followed is skipped and noted, and the names that it would bind are unknown.
+cannot be followed is skipped and noted, and the names that it would bind are unknown. No code of the package runs: its
+functions are interpreted, and of others only those that are listed here are called, on values that the interpreter made
+itself.
 """
 
 import ast
+import itertools
+import json
+import posixpath
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from regress_gate.bench.inspect.source_model import (
+    BY_PLATFORM,
+    MACHINE,
+    MAX_DEPTH,
     MAX_ITEMS,
     MAX_STEPS,
     NOT_READ,
+    PLATFORM,
     BreakSignal,
     ClassValue,
     ContinueSignal,
+    EnumMember,
+    External,
+    FieldSpec,
     Frame,
     FunctionValue,
+    Instance,
     InterpretedError,
+    Method,
     Native,
     ReturnSignal,
     Sources,
     TooManyStepsError,
+    TypeForm,
     Unknown,
+    as_set,
+    copied,
+    first_unknown,
+    is_plain,
     is_same,
     stored_names,
     truth,
@@ -193,3 +212,220 @@ class Statements(Sources):
             self.execute(handler.body, frame)
         finally:
             self.execute(node.finalbody, frame)
+
+
+_MUTATING = frozenset(["append", "extend", "remove", "pop", "insert", "update", "add", "setdefault", "discard"])
+_FIELD_MAKERS = frozenset(
+    {"dataclasses.field", "pydantic.Field", "pydantic.fields.Field", "pydantic.field", "msgspec.field"}
+)
+_MACHINE_CALLS = (
+    "tempfile.", "uuid.", "os.cpu_count", "os.getcwd", "os.path.expanduser", "os.path.abspath", "socket.", "time.",
+    "os.getpid", "os.path.dirname", "pathlib.", "multiprocessing.", "psutil.", "random.", "secrets.", "getpass.",
+)  # fmt: skip
+
+
+class Calls(Statements):
+    """Calls values.
+
+    `hooks` replace functions of the package by name: they get the interpreter, the positional arguments, the keywords.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        read: Callable[[str], str | None],
+        hooks: Mapping[str, Callable[..., Any]] | None = None,
+        platform_names: Iterable[str] = (),
+    ):
+        super().__init__(root, read, platform_names)
+        self._hooks = dict(hooks or {})
+        self._depth = 0
+        """Of expressions that are being evaluated within each other."""
+
+    @abstractmethod
+    def attribute(self, value: Any, name: str) -> Any:
+        """What `value.name` gives."""
+
+    def call(self, function: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """What a call gives; Unknown if that cannot be followed. Raises InterpretedError."""
+        match function:
+            case Unknown():
+                if function.marker != PLATFORM:  # a platform's package may register flags of its own
+                    self._note_lost(args, options, "a call")
+                return function
+            case FunctionValue():
+                if function.name in self._hooks:
+                    return self._hooks[function.name](self, *function.bound, *args, **options)
+                return self._run(function, args, options)
+            case Method():
+                return self._call_method(function, args, options)
+            case ClassValue():
+                return self._make(function, args, options)
+            case External():
+                return self._call_external(function.name, list(args), dict(options))
+        return NOT_READ
+
+    def _note_lost(self, args: Sequence[Any], options: Mapping[str, Any], what: str) -> None:
+        """A recorder that is given to something that cannot be followed loses what that would have added."""
+        if any(isinstance(one, Native) for one in (*args, *options.values())):
+            self.skipped.append(what)
+
+    def _make(self, cls: ClassValue, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        if self.is_enum(cls):
+            value = args[0] if args else NOT_READ
+            return next((one for one in self.members(cls).values() if one.value == value), NOT_READ)
+        return Instance(cls, options)
+
+    def _call_method(self, method: Method, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        if isinstance(method.of, Native):
+            return getattr(method.of, method.name)(*args, **options)
+        for one in (*args, *options.values()):
+            if isinstance(one, Unknown) and method.name not in _MUTATING and method.name != "get":
+                return one
+        if isinstance(method.of, (list, dict, set)) and len(method.of) > MAX_ITEMS:
+            return NOT_READ
+        try:
+            result = getattr(method.of, method.name)(*args, **options)
+        except Exception as error:  # whatever the interpreted code would meet there
+            if not is_plain([method.of, *args, *options.values()]):
+                return NOT_READ
+            raise InterpretedError(type(error).__name__) from None
+        return list(result) if method.name in ("items", "keys", "values") else result
+
+    def _call_external(self, name: str, args: list[Any], options: dict[str, Any]) -> Any:
+        last = name.rpartition(".")[2]
+        if name in ("os.getenv", "os.environ.get"):
+            return args[1] if len(args) > 1 else options.get("default")
+        if name in _FIELD_MAKERS:
+            return FieldSpec(options | ({"default": args[0]} if args else {}))
+        if last in ("cast", "assert_type") and len(args) == 2:
+            return args[1]
+        if last in ("get_args",) and len(args) == 1:
+            return args[0].args if isinstance(args[0], TypeForm) else NOT_READ if isinstance(args[0], Unknown) else ()
+        if name == "enum.auto":
+            return External("enum.auto()")
+        if last in ("deepcopy", "copy") and name.startswith("copy."):
+            return copied(args[0])
+        if name == "dataclasses.fields" and args and isinstance(args[0], ClassValue):
+            return NOT_READ
+        if name == "os.path.join":
+            return posixpath.join(*args) if args and all(isinstance(one, str) for one in args) else first_unknown(args)
+        if name == "itertools.permutations" and 0 < len(items := self.iterate(args[0]) or []) <= 8:
+            return list(itertools.permutations(items, options.get("r")))
+        if name.startswith(_MACHINE_CALLS):
+            return MACHINE
+        if name.partition(".")[0] == "torch" or name.startswith("platform."):
+            return BY_PLATFORM
+        if name == "json.loads":
+            try:
+                return json.loads(args[0])
+            except (ValueError, TypeError, RecursionError):
+                return first_unknown(args)
+        if name.startswith("builtins."):
+            return self._call_builtin(last, args, options)
+        self._note_lost(args, options, name)
+        return first_unknown([*args, *options.values()])
+
+    def _call_builtin(self, name: str, args: list[Any], options: dict[str, Any]) -> Any:
+        if name == "isinstance" or name == "issubclass" or name == "hasattr":
+            return first_unknown(args)
+        if name == "getattr" and len(args) >= 2 and isinstance(args[1], str):
+            value = self.attribute(args[0], args[1])
+            return value if not isinstance(value, Unknown) or len(args) < 3 else NOT_READ
+        if name in ("any", "all") and len(args) == 1:
+            values = [truth(one) for one in self.iterate(args[0]) or [NOT_READ]]
+            decisive = name == "any"
+            return decisive if decisive in values else NOT_READ if None in values else not decisive
+        for one in (*args, *options.values()):
+            if isinstance(one, Unknown):
+                return one
+        converted = [self.iterate(one) if isinstance(one, ClassValue) else one for one in args]
+        functions: dict[str, Callable[..., Any]] = {
+            "int": int, "str": str, "float": float, "bool": bool, "list": list, "tuple": tuple, "dict": dict,
+            "len": len, "min": min, "max": max, "sum": sum, "abs": abs, "round": round,
+            "zip": lambda *many: list(zip(*many, strict=False)), "enumerate": lambda one: list(enumerate(one)),
+            "reversed": lambda one: list(reversed(one)), "set": as_set, "frozenset": as_set,
+            "range": lambda *bounds: list(range(*bounds)) if all(abs(one) < MAX_ITEMS for one in bounds) else NOT_READ,
+        }  # fmt: skip
+        if name == "sorted" and not options:
+            items = self.iterate(converted[0])
+            return NOT_READ if items is None else sorted(items, key=lambda one: (isinstance(one, str), one))
+        if name == "bool" and len(converted) == 1:
+            known = truth(converted[0])
+            return NOT_READ if known is None else known
+        if name == "str" and converted and isinstance(converted[0], EnumMember):
+            return NOT_READ
+        if name not in functions:
+            return NOT_READ
+        if not all(
+            isinstance(one, (str, int, float, list, tuple, dict, set, frozenset, type(None))) for one in converted
+        ):
+            return NOT_READ
+        try:
+            return functions[name](*converted, **options)
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            if not is_plain([*converted, *options.values()]):
+                return NOT_READ
+            raise InterpretedError(type(error).__name__) from None
+
+    # Functions
+
+    def _run(self, function: FunctionValue, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        if self._depth > 2 * MAX_DEPTH:
+            return NOT_READ
+        names = self._arguments(function, [*function.bound, *args], dict(options))
+        if names is None:
+            return NOT_READ
+        if function.owner is not None:
+            names["__class__"] = function.owner
+            names["__bound__"] = function.bound[0] if function.bound else None
+        frame = Frame(function.frame.module, names, function.frame)
+        if isinstance(function.node, ast.Lambda):
+            return self.evaluate(function.node.body, frame)
+        try:
+            self.execute(function.node.body, frame)
+        except ReturnSignal as result:
+            return result.value
+        except (BreakSignal, ContinueSignal):
+            return NOT_READ
+        return None
+
+    def _arguments(self, function: FunctionValue, args: list[Any], options: dict[str, Any]) -> dict[str, Any] | None:
+        spec = function.node.args
+        if "**" in options:
+            return None
+        positional = [*spec.posonlyargs, *spec.args]
+        names = {one.arg: value for one, value in zip(positional, args, strict=False)}
+        if spec.vararg is not None:
+            names[spec.vararg.arg] = tuple(args[len(positional) :])
+        for one, default in zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True):
+            if one.arg not in names and one.arg not in options:
+                names[one.arg] = self.evaluate(default, function.frame)
+        for one, keyword_default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
+            if one.arg not in options and keyword_default is not None:
+                names[one.arg] = self.evaluate(keyword_default, function.frame)
+        known = {one.arg for one in (*positional, *spec.kwonlyargs)}
+        names.update({key: value for key, value in options.items() if key in known})
+        if spec.kwarg is not None:
+            names[spec.kwarg.arg] = {key: value for key, value in options.items() if key not in known}
+        for one in (*positional, *spec.kwonlyargs):
+            names.setdefault(one.arg, NOT_READ)
+        return names
+
+
+class SuperValue(Native):
+    """`super()`: the methods of the classes after the one that calls it."""
+
+    def __init__(self, calls: Calls, classes: Sequence[ClassValue], bound: Any):
+        self._calls, self._classes, self._bound = calls, classes, bound
+        self.methods = frozenset(
+            node.name for one in classes for node in one.node.body if isinstance(node, ast.FunctionDef)
+        )
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        for one in self._classes:
+            for node in one.node.body:
+                if isinstance(node, ast.FunctionDef) and node.name == name:
+                    function = FunctionValue(node, one.frame, (self._bound,), one)
+                    return lambda *args, **options: self._calls.call(function, args, options)
+        raise AttributeError(name)
