@@ -16,6 +16,8 @@ from regress_gate.known.matching.models import architecture_of, features_of
         ("nvidia/DeepSeek-R1-FP4", "DeepseekV3ForCausalLM"),
         ("mistralai/Mixtral-8x7B-Instruct-v0.1", "MixtralForCausalLM"),
         ("meta-llama/Llama-3.1-8B-Instruct", "LlamaForCausalLM"),
+        ("nvidia/Llama-3_3-Nemotron-Super-49B-v1_5", "DeciLMForCausalLM"),
+        ("nvidia/Llama-3.1-Nemotron-Nano-8B-v1", "LlamaForCausalLM"),
         ("meta-llama/Llama-3.2-11B-Vision-Instruct", "MllamaForConditionalGeneration"),
         ("Qwen/Qwen3-32B", "Qwen3ForCausalLM"),
         ("Qwen/Qwen3-30B-A3B", "Qwen3MoeForCausalLM"),

@@ -20,7 +20,8 @@ from regress_gate.known.matching import names
 from regress_gate.model.deployment import Deployment, Feature
 
 _FAMILIES: tuple[tuple[str, str], ...] = (
-    # The narrower name comes first: a distillation has its student's architecture.
+    # The narrower name comes first: a distillation has its student's architecture, and a pruned Llama its own.
+    ("nvidia/llama-3_[0-9]-nemotron-*", "DeciLMForCausalLM"),
     ("deepseek-ai/deepseek-r1-distill-llama*", "LlamaForCausalLM"),
     ("deepseek-ai/deepseek-r1-distill-qwen*", "Qwen2ForCausalLM"),
     ("deepseek-ai/deepseek-r1-0528-qwen3-8b", "Qwen3ForCausalLM"),
@@ -115,6 +116,7 @@ _DENSE_TEXT = frozenset(
             "ApertusForCausalLM",
             "Exaone4ForCausalLM",
             "Starcoder2ForCausalLM",
+            "DeciLMForCausalLM",
         ),
     }
 )
