@@ -267,12 +267,21 @@ class Team:
                     process.send_signal(signal.SIGINT)
                     cancel_after = None
                 if kill_after is not None and kill_after in line:
-                    (step,) = (one for one in self.processes() if one.cmdline()[-1].endswith("ci/gate.py"))
-                    step.kill()
+                    self.step_of_gate().kill()
                     kill_after = None
             process.stdout.close()
             code = process.wait()
         return read_run(code, text, artifacts)
+
+    def step_of_gate(self) -> psutil.Process:
+        gates = {}
+        for process in self.processes():
+            with suppress(psutil.Error):
+                if "".join(process.cmdline()[-1:]).endswith("ci/gate.py"):
+                    gates[process.pid] = process.ppid()
+        # What it starts has its command line too, until it becomes another program.
+        (step,) = (pid for pid, parent in gates.items() if parent not in gates)
+        return psutil.Process(step)
 
     def processes(self) -> Iterator[psutil.Process]:
         """Those that run on the machine for a team with locks of its own."""
