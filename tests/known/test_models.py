@@ -1,10 +1,12 @@
 """Facts that follow from a model's name and architecture, and facts that do not."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.known.matching.models import architecture_of, features_of
+from regress_gate.known.matching.models import architecture_of, features_of, list_families
 
 
 @pytest.mark.parametrize(
@@ -25,12 +27,29 @@ from regress_gate.known.matching.models import architecture_of, features_of
         ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen2_5_VLForConditionalGeneration"),
         ("openai/gpt-oss-120b", "GptOssForCausalLM"),
         ("Qwen/Qwen3-32B-AWQ-4bit", "Qwen3ForCausalLM"),
-        ("microsoft/Phi-3-vision-128k-instruct", None),
+        ("microsoft/Phi-3-vision-128k-instruct", "Phi3VForCausalLM"),
+        ("microsoft/Phi-4-mini-instruct", "Phi3ForCausalLM"),
+        ("google/gemma-4-12B-it", "Gemma4UnifiedForConditionalGeneration"),
+        ("google/gemma-4-31B-it", "Gemma4ForConditionalGeneration"),
+        ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "Mistral3ForConditionalGeneration"),
+        ("mistralai/Pixtral-12B-2409", "PixtralForConditionalGeneration"),
+        ("mistral-community/pixtral-12b", "LlavaForConditionalGeneration"),
+        ("OpenGVLab/InternVL3-8B", "InternVLChatModel"),
+        ("OpenGVLab/InternVL3-8B-hf", "InternVLForConditionalGeneration"),
+        ("nvidia/Llama-3.1-Nemotron-Nano-VL-8B-V1", "Llama_Nemotron_Nano_VL"),
+        ("openai/whisper-large-v3", "WhisperForConditionalGeneration"),
+        ("THUDM/glm-4-9b-chat", "ChatGLMModel"),
         ("somebody/a-model-of-their-own", None),
     ],
 )
 def test_a_family_has_one_architecture(model: str, architecture: str | None) -> None:
     assert architecture_of(model) == architecture
+
+
+@pytest.mark.parametrize(("name", "architecture"), list_families())
+def test_no_wider_name_hides_a_family(name: str, architecture: str) -> None:
+    example = name.replace("[0-9]", "3").replace("[2348]", "4").replace("*", "2")
+    assert architecture_of(re.sub(r"\[(.)[^]]*\]", r"\1", example)) == architecture
 
 
 def test_a_dense_text_model_has_neither_experts_nor_pictures() -> None:
@@ -59,6 +78,11 @@ def test_a_dense_text_model_has_neither_experts_nor_pictures() -> None:
         ("SomethingNewForCausalLM", "moe", None),
         ("MixtralForCausalLM", "multimodal", False),
         ("SomethingNewForCausalLM", "multimodal", False),
+        ("Gemma4ForConditionalGeneration", "hybrid_model", False),
+        ("Phi3VForCausalLM", "multimodal", None),
+        ("DeepseekOCRForCausalLM", "multimodal", None),
+        ("WhisperForConditionalGeneration", "multimodal", True),
+        ("MistralModel", "embedding", True),
     ],
 )
 def test_an_architecture_decides_what_it_is_known_for(architecture: str, feature: str, used: bool | None) -> None:
@@ -73,6 +97,8 @@ def test_an_architecture_decides_what_it_is_known_for(architecture: str, feature
         ("google/gemma-4-31B-it", False),
         ("google/gemma-4-E4B-it", False),
         ("/models/gemma-4-26b", None),
+        ("OpenGVLab/InternVL3-8B", False),
+        ("OpenGVLab/InternVL3_5-30B-A3B", True),
         ("nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16", True),
         ("nvidia/NVIDIA-Nemotron-Nano-9B-v2", None),
     ],

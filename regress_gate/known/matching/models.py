@@ -1,17 +1,21 @@
 """Derives facts about a model from its name, or from the `config.json` in its directory.
 
 A name gives architecture and features, but not the quantization: no name gives it reliably. Architectures of families
-are those of the `config.json` in the publishers' own repositories on huggingface.co; traits of architectures follow
-vLLM's table of supported models (docs.vllm.ai/en/latest/models/supported_models). Unlisted models and architectures
-give nothing. The keys of a `config.json` are those of the Hugging Face Transformers configuration (`architectures`,
-`quantization_config`) and of the formats that vLLM loads: compressed-tensors' `config_groups`, ModelOpt's `quant_algo`,
-Quark's `global_quant_config`.
+(`model_families.csv`; the narrower name comes first, as a distillation has its student's architecture and a pruned
+Llama its own) are those of the `config.json` in the publishers' own repositories on huggingface.co. Their names, and
+the traits of architectures, follow vLLM's table of supported models (docs.vllm.ai/en/latest/models/supported_models)
+and the list of models for its tests (`tests/models/registry.py`). Unlisted models and architectures give nothing. The
+keys of a `config.json` are those of the Hugging Face Transformers configuration (`architectures`,
+`quantization_config`) and of the formats that vLLM loads: compressed-tensors' `config_groups`, ModelOpt's
+`quant_algo`, Quark's `global_quant_config`.
 """
 
+import csv
 import json
 import re
 from collections.abc import Mapping
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,84 +23,9 @@ from regress_gate.errors import InputError
 from regress_gate.known.matching import names
 from regress_gate.model.deployment import Deployment, Feature
 
-_FAMILIES: tuple[tuple[str, str], ...] = (
-    # The narrower name comes first: a distillation has its student's architecture, and a pruned Llama its own.
-    ("nvidia/llama-3_[0-9]-nemotron-*", "DeciLMForCausalLM"),
-    ("deepseek-ai/deepseek-r1-distill-llama*", "LlamaForCausalLM"),
-    ("deepseek-ai/deepseek-r1-distill-qwen*", "Qwen2ForCausalLM"),
-    ("deepseek-ai/deepseek-r1-0528-qwen3-8b", "Qwen3ForCausalLM"),
-    ("deepseek-ai/deepseek-v3.2*", "DeepseekV32ForCausalLM"),
-    ("deepseek-ai/deepseek-r1*", "DeepseekV3ForCausalLM"),
-    ("deepseek-ai/deepseek-v3*", "DeepseekV3ForCausalLM"),
-    ("deepseek-ai/deepseek-v2*", "DeepseekV2ForCausalLM"),
-    ("moonshotai/kimi-k2.5*", "KimiK25ForConditionalGeneration"),
-    ("moonshotai/kimi-k2*", "DeepseekV3ForCausalLM"),
-    ("moonshotai/kimi-linear*", "KimiLinearForCausalLM"),
-    ("mistralai/mixtral*", "MixtralForCausalLM"),
-    ("mistralai/mistral-7b*", "MistralForCausalLM"),
-    ("mistralai/mistral-nemo*", "MistralForCausalLM"),
-    ("mistralai/mistral-large-instruct-24*", "MistralForCausalLM"),
-    ("meta-llama/llama-4*", "Llama4ForConditionalGeneration"),
-    ("meta-llama/llama-3.2-*-vision*", "MllamaForConditionalGeneration"),
-    ("meta-llama/llama-[23]*", "LlamaForCausalLM"),
-    ("meta-llama/meta-llama-3*", "LlamaForCausalLM"),
-    ("openai/gpt-oss*", "GptOssForCausalLM"),
-    ("qwen/qwen3-next*", "Qwen3NextForCausalLM"),
-    ("qwen/qwen3-coder-next*", "Qwen3NextForCausalLM"),
-    ("qwen/qwen3-vl-*-a[0-9]*b*", "Qwen3VLMoeForConditionalGeneration"),
-    ("qwen/qwen3-vl-[2348]*", "Qwen3VLForConditionalGeneration"),
-    ("qwen/qwen3-omni*", "Qwen3OmniMoeForConditionalGeneration"),
-    ("qwen/qwen3.[56]-*-a[0-9]*b*", "Qwen3_5MoeForConditionalGeneration"),
-    ("qwen/qwen3.[56]-*", "Qwen3_5ForConditionalGeneration"),
-    ("qwen/qwen3-coder-*-a[0-9]*b*", "Qwen3MoeForCausalLM"),
-    ("qwen/qwen3-*b-a[0-9]*b*", "Qwen3MoeForCausalLM"),
-    ("qwen/qwen3-embedding*", "Qwen3ForCausalLM"),
-    ("qwen/qwen3-reranker*", "Qwen3ForCausalLM"),
-    ("qwen/qwen3-[0-9]*b*", "Qwen3ForCausalLM"),
-    ("qwen/qwen2.5-vl*", "Qwen2_5_VLForConditionalGeneration"),
-    ("qwen/qwen2-vl*", "Qwen2VLForConditionalGeneration"),
-    ("qwen/qwen2.5-[0-9]*b*", "Qwen2ForCausalLM"),
-    ("qwen/qwen2.5-coder*", "Qwen2ForCausalLM"),
-    ("qwen/qwen2-57b-a14b*", "Qwen2MoeForCausalLM"),
-    ("qwen/qwen2-[0-9]*b*", "Qwen2ForCausalLM"),
-    ("qwen/qwen1.5-moe*", "Qwen2MoeForCausalLM"),
-    ("qwen/qwq-32b*", "Qwen2ForCausalLM"),
-    ("google/gemma-4*", "Gemma4ForConditionalGeneration"),
-    ("google/gemma-3n*", "Gemma3nForConditionalGeneration"),
-    ("google/gemma-3-1b*", "Gemma3ForCausalLM"),
-    ("google/gemma-3-270m*", "Gemma3ForCausalLM"),
-    ("google/gemma-3-*", "Gemma3ForConditionalGeneration"),
-    ("google/gemma-2-*", "Gemma2ForCausalLM"),
-    ("zai-org/glm-4.6v-flash*", "Glm4vForConditionalGeneration"),
-    ("zai-org/glm-4.[56]v*", "Glm4vMoeForConditionalGeneration"),
-    ("zai-org/glm-4.7-flash*", "Glm4MoeLiteForCausalLM"),
-    ("zai-org/glm-4.[567]*", "Glm4MoeForCausalLM"),
-    ("zai-org/glm-5*", "GlmMoeDsaForCausalLM"),
-    ("minimaxai/minimax-m2*", "MiniMaxM2ForCausalLM"),
-    ("minimaxai/minimax-text-01*", "MiniMaxText01ForCausalLM"),
-    ("nvidia/*nemotron*-vl*", "NemotronH_Nano_VL_V2"),
-    ("nvidia/*nemotron-3-*", "NemotronHForCausalLM"),
-    ("nvidia/nvidia-nemotron-nano-*", "NemotronHForCausalLM"),
-    ("nvidia/nemotron-h*", "NemotronHForCausalLM"),
-    ("microsoft/phi-4", "Phi3ForCausalLM"),
-    ("microsoft/phi-3-mini-*", "Phi3ForCausalLM"),
-    ("microsoft/phi-3-medium-*", "Phi3ForCausalLM"),
-    ("microsoft/phi-3.5-moe*", "PhiMoEForCausalLM"),
-    ("microsoft/phi-3.5-mini*", "Phi3ForCausalLM"),
-    ("ai21labs/*jamba*", "JambaForCausalLM"),
-    ("ibm-granite/granite-4.0-h*", "GraniteMoeHybridForCausalLM"),
-    ("facebook/opt-*", "OPTForCausalLM"),
-    ("baai/bge-m3*", "XLMRobertaModel"),
-    ("baai/bge-reranker-v2-m3*", "XLMRobertaForSequenceClassification"),
-    ("baai/bge-*-en-v1.5*", "BertModel"),
-    ("intfloat/multilingual-e5-*", "XLMRobertaModel"),
-    ("sentence-transformers/all-minilm-*", "BertModel"),
-    ("tiiuae/falcon-h1*", "FalconH1ForCausalLM"),
-)
-
 _MOE = re.compile(
     r"moe|mixtral|dbrx|deepseekv[234]|deepseekv32|gptoss|llama4|kimi|minimax|jamba|arctic|grok|qwen3next|olmoe|"
-    r"longcat|ernie4_5_moe|hunyuanv1moe|bailing|step3|mimov2",
+    r"longcat|ernie4_5_moe|hunyuanv1moe|bailing|step3|mimov2|deepseekocr|dots1",
     re.IGNORECASE,
 )
 _HYBRID = re.compile(
@@ -108,44 +37,71 @@ _DENSE_TEXT = frozenset(
         *("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM", "GemmaForCausalLM"),
         *("Gemma2ForCausalLM", "Gemma3ForCausalLM", "PhiForCausalLM", "Phi3ForCausalLM", "OPTForCausalLM"),
         *("GPT2LMHeadModel", "GPTNeoXForCausalLM", "FalconForCausalLM", "GraniteForCausalLM", "OlmoForCausalLM"),
-        *("Olmo2ForCausalLM", "CohereForCausalLM", "Cohere2ForCausalLM", "StableLmForCausalLM", "InternLM2ForCausalLM"),
-        *("Glm4ForCausalLM", "ChatGLMModel", "BaichuanForCausalLM", "NemotronForCausalLM", "SmolLM3ForCausalLM"),
-        *(
-            "MiniCPMForCausalLM",
-            "SeedOssForCausalLM",
-            "ApertusForCausalLM",
-            "Exaone4ForCausalLM",
-            "Starcoder2ForCausalLM",
-            "DeciLMForCausalLM",
-        ),
+        *("Olmo2ForCausalLM", "Olmo3ForCausalLM", "CohereForCausalLM", "Cohere2ForCausalLM", "StableLmForCausalLM"),
+        *("InternLM2ForCausalLM", "InternLM3ForCausalLM", "GlmForCausalLM", "Glm4ForCausalLM", "ChatGLMModel"),
+        *("BaichuanForCausalLM", "NemotronForCausalLM", "SmolLM3ForCausalLM", "MiniCPMForCausalLM"),
+        *("MiniCPM3ForCausalLM", "SeedOssForCausalLM", "ApertusForCausalLM", "ExaoneForCausalLM", "Exaone4ForCausalLM"),
+        *("Starcoder2ForCausalLM", "DeciLMForCausalLM", "Ernie4_5ForCausalLM", "HunYuanDenseV1ForCausalLM"),
+        *("MiMoForCausalLM", "SolarForCausalLM", "BloomForCausalLM"),
     }
 )
 """Transformers without experts, state-space layers or pictures."""
-_DENSE_VISION = frozenset(
+_DENSE_MULTIMODAL = frozenset(
     {
         *("Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration", "Qwen3VLForConditionalGeneration"),
         *("Gemma3ForConditionalGeneration", "MllamaForConditionalGeneration", "Glm4vForConditionalGeneration"),
+        *("Mistral3ForConditionalGeneration", "LlavaForConditionalGeneration", "LlavaNextForConditionalGeneration"),
+        *("LlavaOnevisionForConditionalGeneration", "LlavaNextVideoForConditionalGeneration", "Phi3VForCausalLM"),
+        *("Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration", "PaliGemmaForConditionalGeneration"),
+        *("VoxtralForConditionalGeneration", "Qwen2AudioForConditionalGeneration", "Qwen2_5OmniModel"),
+        *("Phi4MMForCausalLM", "GraniteSpeechForConditionalGeneration", "Qwen3ASRForConditionalGeneration"),
+        *("GlmOcrForConditionalGeneration", "PaddleOCRVLForConditionalGeneration", "DotsOCRForCausalLM"),
+        *("LightOnOCRForConditionalGeneration", "MolmoForCausalLM", "Molmo2ForConditionalGeneration"),
+        "AyaVisionForConditionalGeneration",
     }
 )
-"""Models of pictures and text without experts and state-space layers."""
+"""Models of pictures or sound and text without experts and state-space layers."""
+_WITHOUT_STATE_SPACE = frozenset(
+    {
+        *("Gemma3nForConditionalGeneration", "Gemma4ForConditionalGeneration", "Gemma4UnifiedForConditionalGeneration"),
+        *("PixtralForConditionalGeneration", "InternVLChatModel", "Cohere2VisionForConditionalGeneration"),
+    }
+)
+"""Models of pictures and text of which some have experts, and none state-space layers."""
+_NOT_TEXT_ALONE = re.compile(r"ocr|vl|vision|VForCausalLM|phi4mm|molmo|ovis|kimia|fuyu|omni|moondream", re.IGNORECASE)
+"""Architectures that take more than text though their names end as those of text models do."""
+_GENERATING = (
+    *("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "InternVLChatModel", "MiniCPMV", "MiniCPMO"),
+    *("Qwen2_5OmniModel", "UltravoxModel", "Llama_Nemotron_Nano_VL", "NemotronH_Nano_VL_V2", "ChatGLMModel"),
+)
+"""How the names of architectures end that generate text."""
 _ACTIVE_SHARE = re.compile(r"\d+(?:\.\d+)?b-a\d+(?:\.\d+)?b\b", re.IGNORECASE)
 """`30B-A3B`: experts, of which a token uses some."""
-_DENSE_SIZE = re.compile(r"gemma-4-(?:e\d+b|31b)\b", re.IGNORECASE)
+_DENSE_SIZE = re.compile(r"gemma-4-(?:e\d+b|31b)\b|internvl[23](?:_5)?-\d+b\b(?!-a\d)", re.IGNORECASE)
 """Models without experts, of an architecture that has some with them."""
 _ENCODER = re.compile(r"(?:XLM)?(?:Bert|Roberta|ModernBert)(?:Model|For)", re.IGNORECASE)
 """Encoders without experts, state-space layers or pictures: BertModel, XLMRobertaForSequenceClassification."""
-_EMBEDDER = re.compile(r"(?:XLM)?(?:Bert|Roberta|ModernBert)Model", re.IGNORECASE)
-"""Encoders without a head: vLLM serves embeddings with them and nothing else. They may score texts by those, too."""
+_EMBEDDER = re.compile(
+    r"(?:(?:XLM)?(?:Bert|Roberta|ModernBert)|Mistral|Gemma2|Gemma3Text|Gte|LlamaBidirectional)Model", re.IGNORECASE
+)
+"""Dense models without a head: vLLM serves embeddings with them alone. They may score texts by those, too."""
 _POOLING = re.compile(r"\b(?:embed|embedding|embeddings|bge|gte|e5|rerank|reranker|reward|classif\w*)\b", re.IGNORECASE)
 
 
 @cache
 def architecture_of(model: str) -> str | None:
     """The architecture of a model by its family's name, a local copy's too; None for families that are not listed."""
-    for pattern, architecture in _FAMILIES:
+    for pattern, architecture in list_families():
         if names.model_matches(pattern, model) is not False:  # what others make of the weights keeps their architecture
             return architecture
     return None
+
+
+@cache
+def list_families() -> tuple[tuple[str, str], ...]:
+    """Pattern of a name with its publisher, and architecture; the first that matches counts."""
+    text = (resources.files(__package__) / "model_families.csv").read_text(encoding="utf-8")
+    return tuple((row["name"], row["architecture"]) for row in csv.DictReader(text.splitlines()))
 
 
 @cache
@@ -160,16 +116,18 @@ def features_of(architecture: str | None, model: str | None) -> dict[Feature, bo
             features.setdefault("moe", False)
         if _EMBEDDER.fullmatch(architecture):
             features["embedding"] = True
-        generates = architecture.endswith(("ForCausalLM", "ForConditionalGeneration"))
+        generates = architecture.endswith(_GENERATING)
         if generates and model is not None and not _POOLING.search(model.replace("_", "-")):
             features |= {"embedding": False, "rerank": False}
     return features
 
 
 def _traits(architecture: str) -> dict[Feature, bool]:
-    if architecture in _DENSE_TEXT or _ENCODER.match(architecture):
+    if architecture in _DENSE_TEXT or _ENCODER.match(architecture) or _EMBEDDER.fullmatch(architecture):
         return {"moe": False, "hybrid_model": False, "multimodal": False}
-    if architecture in _DENSE_VISION:
+    if architecture == "WhisperForConditionalGeneration":  # speech is all that it is asked for
+        return {"moe": False, "hybrid_model": False, "multimodal": True}
+    if architecture in _DENSE_MULTIMODAL:
         return {"moe": False, "hybrid_model": False}
     if architecture == "Qwen3_5ForConditionalGeneration":
         return {"moe": False, "hybrid_model": True}
@@ -178,9 +136,9 @@ def _traits(architecture: str) -> dict[Feature, bool]:
         features["moe"] = True
     if _HYBRID.search(architecture):
         features["hybrid_model"] = True
-    elif features:
+    elif features or architecture in _WITHOUT_STATE_SPACE:
         features["hybrid_model"] = False
-    if architecture.endswith("ForCausalLM"):
+    if architecture.endswith("ForCausalLM") and not _NOT_TEXT_ALONE.search(architecture):
         features["multimodal"] = False
     return features
 
