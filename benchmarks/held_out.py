@@ -2,15 +2,16 @@
 
     python benchmarks/held_out.py
     python benchmarks/held_out.py --cases benchmarks/held_out_7.yaml --all --findings
+    python benchmarks/held_out.py --cases benchmarks/held_out_9_*.yaml
 
-`held_out.yaml` and `held_out_2.yaml` to `held_out_8.yaml` say how their cases were collected; the last has controls
-alone, deployments as people run them. Each is put to the product's own check, with its move and its deployment. A
-case is *found* if a record of its fault applies to the deployment and affects the version that was reported, or if
-the test of the launch line refuses the `option` that the thread is about; *asked* if it may apply and `check` asks
-for a fact that the thread does not tell, and *missed* otherwise. `known` of a case says that its thread stands in an
-earlier set or in a list from which records were written. A record is of the fault if it refers to one of the case's
-threads, or if `same` of the case names it after both were read; `other` names those that refer to the thread and say
-that its fault is another. Recall counts what was found or asked.
+`held_out.yaml`, `held_out_2.yaml` to `held_out_8.yaml` and the four files of the ninth set say how their cases were
+collected; some hold controls, deployments as people run them. Each is put to the product's own check, with its move
+and its deployment. A case is *found* if a record of its fault applies to the deployment and affects the version that
+was reported, or if the test of the launch line refuses the `option` that the thread is about; *asked* if it may apply
+and `check` asks for a fact that the thread does not tell, and *missed* otherwise. `known` of a case says that its
+thread stands in an earlier set or in a list from which records were written. A record is of the fault if it refers to
+one of the case's threads, or if `same` of the case names it after both were read; `other` names those that refer to
+the thread and say that its fault is another. Recall counts what was found or asked.
 
 Precision is the share of the findings that say "applies: yes" and affect the candidate, over all cases and controls,
 which a reader of record and thread judged to be true of that deployment and version: `judged` in the file, by case and
@@ -171,19 +172,23 @@ def precision(answers: Sequence[Answer], judged: dict[str, dict[str, Any]]) -> l
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=Path, default=CASES, help="file of the cases (default: held_out.yaml)")
+    parser.add_argument(
+        "--cases", type=Path, nargs="+", default=[CASES], help="files of cases (default: held_out.yaml)"
+    )
     parser.add_argument("--findings", action="store_true", help="list the findings that apply, for judging")
     parser.add_argument("--all", action="store_true", help="list every case with its outcome")
     given = parser.parse_args()
-    known = yaml.safe_load(given.cases.read_text(encoding="utf-8"))
+    sets = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in given.cases]
     # Reading the records takes most of the time of a check.
     known_issues.load_records = cache(known_issues.load_records)
     with tempfile.TemporaryDirectory() as empty, chdir(empty):
         # Neither the user's configuration nor what was fetched before counts.
         os.environ |= {f"XDG_{kind}_HOME": empty for kind in ("CACHE", "CONFIG", "DATA", "STATE")}
-        answers = [ask(case) for case in known["cases"]]
-        controls = [ask(case) for case in known["controls"]]
-    judged = known["judged"]
+        answers = [ask(case) for one in sets for case in one["cases"]]
+        controls = [ask(case) for one in sets for case in one["controls"]]
+    judged: dict[str, Any] = {}
+    for one in sets:
+        judged |= one["judged"]
     if answers:
         print(*recall_table(answers), "", sep="\n")
     print(*precision([*answers, *controls], judged), sep="\n")
