@@ -152,6 +152,7 @@ NEMOTRON_ON_L40S = ("--accelerator", "L40S", "--model", "nvidia/NVIDIA-Nemotron-
 TWO_B200 = ("--accelerator", "2x B200", "--quantization", "nvfp4", "--engine-arg", "tensor_parallel_size=2")
 STRUCTURED = ("--accelerator", "H100", "--feature", "structured_output=true")
 ONE_H100 = ("--accelerator", "H100", "--engine-arg", "tensor_parallel_size=1")
+FULL_H100 = (*ONE_H100, "--engine-arg", "gpu_memory_utilization=0.97")
 TWO_STAGES = ("--engine-arg", "pipeline_parallel_size=2")
 RAY = ("--accelerator", "H100", "--engine-arg", "distributed_executor_backend=ray")
 V2_LITE = ("--model", "deepseek-ai/DeepSeek-V2-Lite-Chat")
@@ -212,7 +213,8 @@ PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size
         ("v0.9.1 v0.9.0", ("--accelerator", "H100"), "SPYRE-232", "no"),
         ("v0.19.0 v0.18.1", ("--accelerator", "H100", "--model", "openai/gpt-oss-120b"), "VLLM-38778", "yes"),
         ("v0.19.0 v0.18.1", ("--accelerator", "RTX 5090", "--model", "openai/gpt-oss-120b"), "VLLM-38778", "no"),
-        ("v0.14.1 v0.11.2", (*ONE_H100, "--model", "openai/gpt-oss-120b"), "VLLM-33155", "yes"),
+        ("v0.14.1 v0.11.2", (*ONE_H100, "--model", "openai/gpt-oss-120b"), "VLLM-33155", "unknown"),
+        ("v0.14.1 v0.11.2", (*FULL_H100, "--model", "openai/gpt-oss-120b"), "VLLM-33155", "yes"),
         ("v0.33.0 v0.11.2", (*ONE_H100, "--model", "openai/gpt-oss-120b"), "VLLM-33155", None),
         ("v0.26.0 v0.9.1", ("--accelerator", "Ascend 910B3", "--model", "Qwen/QwQ-32B"), "ASCEND-4167", None),
         ("v0.29.0 v0.28.0", ("--accelerator", "RTX 5090", "--quantization", "nvfp4"), "VLLM-55397", None),

@@ -147,7 +147,7 @@ class TestOneServer:
     def test_an_argument_of_unknown_value_is_not_off(self, gate, write, argument, applies):
         write("run.sh", f"docker run vllm/vllm-openai:v0.10.0 --model Qwen/Qwen2.5-32B-Instruct {argument}")
         done = gate("check", "v0.11.0", "--deployment", "run.sh", "--accelerator", "A100", "--format", "json")
-        assert issue(done.json, "VLLM-9452")["applies"] == applies
+        assert issue(done.json, "REL-0110-51")["applies"] == applies
 
     def test_a_file_with_arguments_makes_the_line_incomplete(self, gate, write):
         line = "vllm serve deepseek-ai/DeepSeek-R1 -tp 8 --config more.yaml"

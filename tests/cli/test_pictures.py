@@ -120,14 +120,14 @@ def test_a_history_is_pictured_with_its_changes(gate):
 
 
 def test_a_history_marks_the_known_issues_of_the_deployment_at_the_metrics_that_they_change(gate):
-    for version in ("v0.7.1", "v0.7.0", "v0.6.6"):
+    for version in ("v0.10.0", "v0.9.1", "v0.9.0"):
         assert gate.import_starts(version).code == 0
-    # VLLM-12434: less throughput on Hopper in 0.7.0, fixed in 0.7.1.
-    (gate.directory / "regress-gate.toml").write_text('[deployment]\naccelerator = "H100"\n')
+    # VLLM-20387: less throughput on Power10 in 0.9.1 and 0.9.2, fixed in 0.10.0.
+    (gate.directory / "regress-gate.toml").write_text('[deployment]\naccelerator = "Power10"\n')
     metrics = ("--metric", "ttft_median", "--metric", "output_throughput")
     drawn = gate("history", "--detect", *metrics, "--format", "svg").out
-    assert drawn.count(">VLLM-12434 begins</text>") == drawn.count(">VLLM-12434 ends</text>") == 1
-    assert "VLLM-12434" not in gate("history", "--detect", *metrics[:2], "--format", "svg").out
+    assert drawn.count(">VLLM-20387 begins</text>") == drawn.count(">VLLM-20387 ends</text>") == 1
+    assert "VLLM-20387" not in gate("history", "--detect", *metrics[:2], "--format", "svg").out
 
 
 def test_a_table_is_pictured_with_its_change_points(gate):
