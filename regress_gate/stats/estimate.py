@@ -294,7 +294,9 @@ def estimate_level(
     if freedom == 0:
         return Level(math.exp(centre), None, len(values))
     half = float(stdtrit(freedom, 0.5 + confidence / 2)) * max(math.sqrt(variance), min_cv) / math.sqrt(len(values))
-    return Level(math.exp(centre), (math.exp(centre - half), math.exp(centre + half)), len(values))
+    with np.errstate(over="ignore"):  # of two values far apart the interval may reach beyond what a number can hold
+        low, high = np.exp([centre - half, centre + half])
+    return Level(math.exp(centre), (float(low), float(high)), len(values))
 
 
 def _level_of_fractions(values: Floats, alike: Sequence[Floats], requests: float, confidence: float) -> Level:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -322,6 +322,7 @@ class TestConfiguration:
 
 class TestLevel:
     @given(st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=12), st.floats(0.5, 0.99))
+    @example([1.0, 419_460.0], 0.98828125)
     def test_the_interval_holds_the_level_and_grows_with_the_confidence(self, values, confidence):
         level = estimate_level(np.array(values), confidence=confidence)
         wider = estimate_level(np.array(values), confidence=(1 + confidence) / 2)
