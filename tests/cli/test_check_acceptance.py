@@ -156,6 +156,8 @@ FULL_H100 = (*ONE_H100, "--engine-arg", "gpu_memory_utilization=0.97")
 TWO_STAGES = ("--engine-arg", "pipeline_parallel_size=2")
 RAY = ("--accelerator", "H100", "--engine-arg", "distributed_executor_backend=ray")
 V2_LITE = ("--model", "deepseek-ai/DeepSeek-V2-Lite-Chat")
+PLAIN_LINE = ("--serve-command", "vllm serve meta-llama/Llama-3.1-8B-Instruct")
+V4_LINE = ("--serve-command", "vllm serve deepseek-ai/DeepSeek-V4-Pro --tensor-parallel-size 8")
 V4_ON_MI300X = (
     *("--accelerator", "MI300X", "--model", "deepseek-ai/DeepSeek-V4-Pro"),
     *("--engine-arg", "tensor_parallel_size=8"),
@@ -248,13 +250,15 @@ PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size
         ("v0.15.0 v0.14.1", ("--model", "baidu/ERNIE-4.5-VL-28B-A3B-PT"), "VLLM-35587", "yes"),
         ("v0.17.0 v0.14.1", ("--model", "baidu/ERNIE-4.5-VL-28B-A3B-PT"), "VLLM-35587", None),
         ("v0.22.0 v0.21.0", ("--accelerator", "RX 6800", "--quantization", "gptq"), "VLLM-45372", "yes"),
-        ("v0.20.0 v0.19.1", DENSE, "REL-0200-1", "yes"),
+        ("v0.20.0 v0.19.1", DENSE, "REL-0200-1", "unknown"),
+        ("v0.20.0 v0.19.1", (*DENSE, *PLAIN_LINE), "REL-0200-1", "yes"),
         ("v0.20.0 v0.19.1", (*DENSE, "--engine-arg", "gpu_memory_utilization=0.95"), "REL-0200-1", "no"),
         ("v0.28.0 v0.27.1", (*DENSE, "--engine-arg", "speculative_config.method=eagle3"), "VLLM-48341", "no"),
         ("v0.28.0 v0.27.1", (*DENSE, "--engine-arg", "speculative_config.method=draft_model"), "VLLM-48341", "yes"),
         ("v0.21.0 v0.20.2", RAY, "REL-0210-1", "yes"),
         ("v0.32.0 v0.31.0", DENSE, "REL-0320-1", "yes"),
-        ("v0.28.0 v0.27.1", V4_ON_MI300X, "VLLM-53961", "yes"),
+        ("v0.28.0 v0.27.1", V4_ON_MI300X, "VLLM-53961", "unknown"),
+        ("v0.28.0 v0.27.1", (*V4_ON_MI300X[:2], *V4_LINE), "VLLM-53961", "yes"),
         ("v0.28.0 v0.27.1", (*V4_ON_MI300X, "--engine-arg", "max_model_len=131072"), "VLLM-53961", "no"),
         ("v0.31.0 v0.30.0", (*EXPERTS, "--engine-arg", "enable_prefix_caching=false"), "REL-0310-10", "yes"),
         ("v0.31.0 v0.30.0", (*EXPERTS, "--engine-arg", "enable_prefix_caching=true"), "REL-0310-10", "no"),

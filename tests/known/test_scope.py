@@ -178,7 +178,8 @@ UNLESS_VARIABLE = {"unless": [{"env": {"VLLM_USE_DEEP_GEMM": "*"}}]}
         # A default that a complete launch line leaves in place is not set by anybody.
         ({"unless": [{"engine_args": {"moe_backend": "*"}}]}, {"complete": True}, YES, ""),
         ({"unless": [{"engine_args": {"moe_backend": "*"}}]}, {"engine_args": {"moe_backend": "auto"}}, NO, "is set"),
-        (UNLESS_SET, {}, YES, ""),
+        (UNLESS_SET, {}, UNKNOWN, "(--engine-arg max_num_seqs=…)"),  # many launch lines set it
+        ({"unless": [{"engine_args": {"moe_backend": "*"}}]}, {}, YES, ""),  # few do
         (UNLESS_VARIABLE, {"env": {"VLLM_USE_DEEP_GEMM": "1"}}, NO, "not with variable VLLM_USE_DEEP_GEMM is set"),
         (UNLESS_VARIABLE, {"unknown_env": ["VLLM_USE_DEEP_GEMM"]}, NO, "not with variable VLLM_USE_DEEP_GEMM is set"),
         (UNLESS_VARIABLE, {"complete_env": True}, YES, ""),

@@ -19,6 +19,7 @@ from regress_gate.known.matching.facts import (
     ENGINE_DEFAULTS,
     FEATURE_ARGS,
     NEVER_CHOSEN,
+    OFTEN_SET,
     OPT_IN_FEATURES,
     UNSET_BY_DEFAULT,
     ScopeFacts,
@@ -321,8 +322,10 @@ def _engine_arg(key: str, wanted: Sequence[ArgValue], facts: ScopeFacts) -> KeyM
     if list(wanted) == [names.ANY_VALUE]:
         if key in facts.set_args or key.partition(".")[0] in facts.open_args:
             return KeyMatch(True, f"engine argument {key} is set")
-        what = f"engine argument {key} is not set"
-        return KeyMatch(False, what) if facts.complete else missing_fact(what, f"--engine-arg {key}=…", opt_in=key)
+        if facts.complete:
+            return KeyMatch(False, f"engine argument {key} is not set")
+        what, opt_in = f"whether engine argument {key} is set is not known", None if key in OFTEN_SET else key
+        return missing_fact(what, f"--engine-arg {key}=…", opt_in=opt_in)
     if given is None:
         whole = key.partition(".")[0]
         if whole in facts.unused:
