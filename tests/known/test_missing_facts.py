@@ -77,6 +77,8 @@ OPT_INS = [
     {"env": {"VLLM_FLASHINFER_MOE_BACKEND": ["throughput", "latency", "masked_gemm"]}},
     {"env": {"VLLM_ROCM_CUSTOM_PAGED_ATTN": "0"}},
     {"dependencies": {"nixl-cu12": ">=0"}},
+    {"dependencies": {"LLaMAFactory": ">=0.9.4"}},
+    {"distribution": ["*djl-inference*", "*lmi19*"]},
 ]
 RARE_CPUS = ({"accelerator": ["Apple*"]}, {"accelerator": ["Power10*", "ppc64le"]})
 NO_OPT_INS = [

@@ -281,7 +281,8 @@ def _dependencies(wanted: Mapping[str, str], facts: ScopeFacts) -> Iterator[KeyM
     for name, specifiers in wanted.items():
         given = facts.dependencies.get(canonicalize_name(name))
         if given is None:
-            opt_in = f"package {name}" if specifiers == names.ANY_RELEASE else None
+            is_off = specifiers == names.ANY_RELEASE or canonicalize_name(name) in _OTHER_PROGRAMS
+            opt_in = f"package {name}" if is_off else None
             flags = f"--collect-env or --dependency {name}=…"
             yield missing_fact(f"the version of {name} is not known", flags, opt_in=opt_in)
             continue
@@ -291,6 +292,15 @@ def _dependencies(wanted: Mapping[str, str], facts: ScopeFacts) -> Iterator[KeyM
             yield missing_fact(f"{name} {given} is not a version that can be compared", f"--dependency {name}=…")
             continue
         yield KeyMatch(holds, f"{name} {given} is {'' if holds else 'not '}{specifiers}")
+
+
+_OTHER_PROGRAMS = frozenset(
+    {
+        *("ai-dynamo", "happy-vllm", "kserve", "llamafactory", "olmocr", "openvino", "optimum-intel", "optimum-neuron"),
+        *("paddlex", "terratorch", "trl", "vllm-omni", "vllm-tgis-adapter", "xinference"),
+    }
+)
+"""Packages that neither vLLM nor its images bring: whoever has one runs vLLM inside of it, or on it."""
 
 
 def _distribution(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
@@ -306,7 +316,8 @@ def _distribution(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
 
 _OTHER_SERVERS = (
     *("huggingfaceserver", "kserve", "verl", "trl", "onmt", "eole", "vllm-omni", "ray-llm", "ray-serve"),
-    *("dynamo", "localai", "xinference"),
+    *("dynamo", "vllm-runtime", "localai", "xinference", "djl", "lmi", "llmisvc", "tgis", "olmocr", "paddle", "happy"),
+    *("llamafactory", "llama-factory", "llama_factory"),
 )
 """In names of projects that start vLLM by a program of their own, which no launch line of vLLM is; vLLM-Omni takes
 `vllm serve --omni`, too."""
