@@ -37,6 +37,9 @@ OTHER_READINGS = (
     "ranges_of_one_report",
     "most_met_again",
     "before_seventh",
+    "measured_without_code",
+    "met_or_blocking",
+    "before_ninth",
 )
 
 
