@@ -40,6 +40,7 @@ OTHER_READINGS = (
     "measured_without_code",
     "met_or_blocking",
     "before_ninth",
+    "after_ninth",
 )
 
 
