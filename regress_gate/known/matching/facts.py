@@ -55,8 +55,8 @@ UNSET_BY_DEFAULT = (
 )
 """Arguments that are null or empty by default, which means: not in use."""
 OFTEN_SET = ("gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_cache_dtype")
-"""Arguments that are null or a number by default and that 15 % or more of the launch lines in public reports set (165
-lines, benchmarks/held_out*.yaml): nobody is taken to leave them alone whose line is not known."""
+"""The limits and the type of the cache, which 15 % or more of the launch lines in public reports set (165 lines,
+benchmarks/held_out*.yaml): nobody is taken to leave them alone whose line is not known."""
 NEVER_CHOSEN: Mapping[str, tuple[str, ...]] = {
     "attention_backend": ("TREE_ATTN",),
     "quantization": ("experts_int8", "moe_wna16", "ptpc_fp8", "tpu_int8"),
