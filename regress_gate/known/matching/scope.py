@@ -3,10 +3,13 @@
 Every result has its reason, in the same words for all keys. Not for: what the results mean together (`findings`).
 """
 
+import csv
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
@@ -281,7 +284,7 @@ def _dependencies(wanted: Mapping[str, str], facts: ScopeFacts) -> Iterator[KeyM
     for name, specifiers in wanted.items():
         given = facts.dependencies.get(canonicalize_name(name))
         if given is None:
-            is_off = specifiers == names.ANY_RELEASE or canonicalize_name(name) in _OTHER_PROGRAMS
+            is_off = specifiers == names.ANY_RELEASE or canonicalize_name(name) in _other_programs("package")
             opt_in = f"package {name}" if is_off else None
             flags = f"--collect-env or --dependency {name}=…"
             yield missing_fact(f"the version of {name} is not known", flags, opt_in=opt_in)
@@ -294,17 +297,19 @@ def _dependencies(wanted: Mapping[str, str], facts: ScopeFacts) -> Iterator[KeyM
         yield KeyMatch(holds, f"{name} {given} is {'' if holds else 'not '}{specifiers}")
 
 
-_OTHER_PROGRAMS = frozenset(
-    {
-        *("ai-dynamo", "happy-vllm", "kserve", "llamafactory", "olmocr", "openvino", "optimum-intel", "optimum-neuron"),
-        *("paddlex", "terratorch", "trl", "vllm-omni", "vllm-tgis-adapter", "xinference"),
-    }
-)
-"""Packages that neither vLLM nor its images bring: whoever has one runs vLLM inside of it, or on it."""
+@cache
+def _other_programs(column: str) -> frozenset[str]:
+    """Of the programs that run vLLM inside of them or on it, which no `vllm serve` starts: what the names of their
+    images and projects hold (`in_names`), or the package that neither vLLM nor its images bring (`package`).
+
+    vLLM-Omni is started by `vllm serve --omni`, too.
+    """
+    text = (resources.files(__package__) / "other_programs.csv").read_text(encoding="utf-8")
+    return frozenset(row[column] for row in csv.DictReader(text.splitlines()) if row[column])
 
 
 def _distribution(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
-    is_other = all(any(name in pattern for name in _OTHER_SERVERS) for pattern in patterns)
+    is_other = all(any(name in pattern for name in _other_programs("in_names")) for pattern in patterns)
     if facts.distribution is not None or not is_other:
         yield match_name("distribution", facts.distribution, patterns, "--distribution", names.text_matches)
     elif facts.complete and "omni" not in facts.args:
@@ -312,15 +317,6 @@ def _distribution(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
     else:
         flags = "--distribution" if facts.complete else "--serve-command or --distribution"
         yield missing_fact("the distribution is not known", flags, opt_in=f"the server of {join_or(patterns)}")
-
-
-_OTHER_SERVERS = (
-    *("huggingfaceserver", "kserve", "verl", "trl", "onmt", "eole", "vllm-omni", "ray-llm", "ray-serve"),
-    *("dynamo", "vllm-runtime", "localai", "xinference", "djl", "lmi", "llmisvc", "tgis", "olmocr", "paddle", "happy"),
-    *("llamafactory", "llama-factory", "llama_factory"),
-)
-"""In names of projects that start vLLM by a program of their own, which no launch line of vLLM is; vLLM-Omni takes
-`vllm serve --omni`, too."""
 
 
 def _engine_args(wanted: Mapping[str, ArgValue | list[ArgValue]], facts: ScopeFacts) -> Iterator[KeyMatch]:
