@@ -35,7 +35,7 @@ def gather_deployment(
     """Precedence: flags, launch line, deployment file, start log, environment, configuration file.
 
     `server_log` is the file, or what was read in it. The model's own `config.json` fills what is still open if the
-    model is a directory on this machine. Raises InputError for a source that cannot be read or holds nothing about a
+    model is on this machine. Raises InputError for a source that cannot be read or holds nothing about a
     deployment.
     """
     sources: list[DeploymentFacts] = []

@@ -91,7 +91,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
     work.mkdir()
     (work / ".git").mkdir()  # where the search for a configuration ends
     for name in list(os.environ):
-        if name.startswith(("REGRESS_GATE_", "XDG_")) or name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+        if name.startswith(("REGRESS_GATE_", "XDG_", "HF_")) or name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
             monkeypatch.delenv(name)
     gate = Gate(work)
     monkeypatch.setenv("HOME", str(home))

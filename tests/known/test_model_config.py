@@ -85,6 +85,30 @@ def test_a_directory_is_read_and_a_name_is_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("variable", "below"), [("HF_HUB_CACHE", ""), ("HF_HOME", "hub"), ("XDG_CACHE_HOME", "huggingface/hub")]
+)
+def test_what_hugging_faces_cache_has_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, below: str
+) -> None:
+    for name in ("HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+    downloads = tmp_path / below / "models--org--Some-Model_1.5"
+    for commit, architecture in (("0a1b", "LlamaForCausalLM"), ("2c3d", "MixtralForCausalLM")):
+        (downloads / "snapshots" / commit).mkdir(parents=True)
+        (downloads / "snapshots" / commit / "config.json").write_text(json.dumps({"architectures": [architecture]}))
+    assert read_model_directory("org/Some-Model_1.5") is None
+    (downloads / "refs").mkdir()
+    (downloads / "refs" / "main").write_text("2c3d")
+    told = read_model_directory("org/Some-Model_1.5")
+    assert told is not None
+    assert told.architecture == "MixtralForCausalLM"
+    assert read_model_directory("org/Other") is None
+    (downloads / "refs" / "main").write_text("4e5f")
+    assert read_model_directory("org/Some-Model_1.5") is None
+
+
+@pytest.mark.parametrize(
     ("content", "what"),
     [("{", "is not JSON"), ('["\\ud800"]', "is not JSON"), ("[]", "is not a model's configuration")],
 )

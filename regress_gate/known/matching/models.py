@@ -1,4 +1,4 @@
-"""Derives facts about a model from its name, or from the `config.json` in its directory.
+"""Derives facts about a model from its name, or from its `config.json` on this machine.
 
 A name gives architecture and features, but not the quantization: no name gives it reliably. Architectures of families
 (`model_families.csv`; the narrower name comes first, as a distillation has its student's architecture and a pruned
@@ -12,6 +12,7 @@ keys of a `config.json` are those of the Hugging Face Transformers configuration
 
 import csv
 import json
+import os
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -144,12 +145,14 @@ def _traits(architecture: str) -> dict[Feature, bool]:
 
 
 MAX_BYTES = 4 * 1024 * 1024
+_NAME_ON_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
 _LINEAR_LAYERS = ("linear_attention", "mamba", "mamba2", "recurrent", "kda")
 
 
 def read_model_directory(model: str) -> Deployment | None:
-    """The facts in a model's directory; None if `model` is not a directory with a `config.json`.
+    """The facts in a model's directory, or in that of its latest download in Hugging Face's cache; None if `model` is
+    neither here.
 
     Raises InputError for a configuration that cannot be read.
     """
@@ -158,22 +161,36 @@ def read_model_directory(model: str) -> Deployment | None:
 
 
 def read_model_config(model: str) -> dict[str, Any] | None:
-    """The `config.json` in a model's directory, parsed; None without one. Raises InputError as above."""
+    """The `config.json` in such a directory, parsed; None without one. Raises InputError as above."""
     try:
-        path = Path(model).expanduser() / "config.json"
-        if not path.is_file():
+        paths = (Path(model).expanduser() / "config.json", _cached_config(model))
+        path = next((path for path in paths if path is not None and path.is_file()), None)
+        if path is None:
             return None
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"larger than {MAX_BYTES >> 20} MiB: not a model's configuration", where=path)
         document = json.loads(path.read_text(encoding="utf-8"))
         json.dumps(document, ensure_ascii=False).encode()  # raises for a lone surrogate, which JSON allows
     except (ValueError, RecursionError):
-        raise InputError("is not JSON", where=Path(model) / "config.json") from None
+        raise InputError("is not JSON", where=path) from None
     except (OSError, RuntimeError):  # a name that is too long, an unknown home directory, a file without permission
         return None
     if not isinstance(document, dict):
         raise InputError("is not a model's configuration", where=path)
     return document
+
+
+def _cached_config(model: str) -> Path | None:
+    """Where Hugging Face's cache of this machine has the `config.json` of a model by its name, if it has one."""
+    if not _NAME_ON_THE_HUB.fullmatch(model):
+        return None
+    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    cache_directory = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub").expanduser()
+    downloads = cache_directory / f"models--{model.replace('/', '--')}"
+    latest = downloads / "refs" / "main"
+    if not latest.is_file():
+        return None
+    return downloads / "snapshots" / latest.read_text(encoding="utf-8").strip() / "config.json"
 
 
 def from_model_config(config: Mapping[str, Any]) -> Deployment:
