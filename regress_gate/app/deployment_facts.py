@@ -13,7 +13,7 @@ from regress_gate.model.result import DeploymentOut
 from regress_gate.text import nearest
 from regress_gate.vllm.build_config import ArgumentIndex, BuildConfig, argument_key
 from regress_gate.vllm.collect_env import deployment_from_collect_env
-from regress_gate.vllm.release_tables import any_release
+from regress_gate.vllm.release_tables import SUCCESSORS, any_release
 from regress_gate.vllm.serve_command import API_SERVER, parse_serve_command, parse_serve_words, with_config_file
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _unknown_flags(deployment: Deployment, where: str) -> tuple[str, ...]:
     index = ArgumentIndex(every.arguments)
     notes = []
     for key in map(argument_key, (*deployment.engine_args, *deployment.unknown_args)):
-        if key not in index.keys and index.find(key) is None:
+        if key not in index.keys and key not in SUCCESSORS and index.find(key) is None:
             near = nearest(key, every.arguments, cutoff=0.85)
             hint = "" if near is None else f" (did you mean {near!r}?)"
             notes.append(f"{where}: no known release has {key}{hint}")

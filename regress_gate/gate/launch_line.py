@@ -295,7 +295,7 @@ def _spelled(value: str, names: Sequence[str]) -> bool:
 def flag_text(key: str) -> str:
     """`max_model_len` as it is typed."""
     group, dot, inner = key.partition(".")
-    return f"--{group.replace('_', '-')}{dot}{inner}"
+    return f"{'-' if len(group) == 1 else '--'}{group.replace('_', '-')}{dot}{inner}"
 
 
 def group_keys(value: Any) -> list[str]:

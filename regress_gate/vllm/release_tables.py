@@ -24,6 +24,7 @@ from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig
 TABLE_FILE = Path(__file__).with_name("release_tables.json")
 FIRST_RELEASE = "0.8.5"
 SUCCESSORS: Mapping[str, str] = {
+    "O": "--compilation-config",
     "disable_log_requests": "--no-enable-log-requests",
     "disable_mm_preprocessor_cache": "--mm-processor-cache-gb 0",
     "enable_multimodal_encoder_data_parallel": "--mm-encoder-tp-mode data",

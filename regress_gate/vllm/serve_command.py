@@ -185,8 +185,11 @@ def _read_one(
 
 
 def _known(key: str, indexes: Sequence[tuple[BuildConfig, ArgumentIndex]]) -> tuple[str, Argument | None]:
-    """The key in its long form, and the argument of the first build that has it."""
-    for build, index in indexes:
+    """The key in its long form, and the argument of the first build that has it.
+
+    `-O` with an object is that of the first build, or none: releases before 0.12 take it for `--compilation-config`.
+    """
+    for build, index in indexes[:1] if key == "O" else indexes:
         if name := index.find(key):
             argument = build.arguments[name]
             if key.startswith("no_") and f"--{key.replace('_', '-')}" in argument.flags:

@@ -101,6 +101,7 @@ def test_engine_arguments_are_known_by_their_full_names() -> None:
         "enable_prefix_caching": False,
         "quantization": "fp8",
     }
+    assert names.canonical_args({"O": '{"mode": 3}'}) == {"compilation_config.mode": 3}
 
 
 @pytest.mark.parametrize(

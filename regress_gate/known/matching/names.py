@@ -21,6 +21,7 @@ _SHORT_ARGS = {
     "dp": "data_parallel_size",
     "ep": "enable_expert_parallel",
     "q": "quantization",
+    "O": "compilation_config",
 }
 
 
