@@ -40,6 +40,9 @@ def test_any_text_can_be_compared(one: str, other: str) -> None:
         ("distil-whisper/*", "meta-llama/Llama-3.1-8B", False),
         ("distil-whisper/*", "/models/distil-large-v3", None),
         ("org/Model", "", False),
+        ("s3://*", "s3://bucket/Llama-3.1-8B", True),
+        ("s3://*", "gs://bucket/Llama-3.1-8B", False),
+        ("s3://*", "/models/Llama-3.1-8B", False),
     ],
 )
 def test_models_by_glob_family_and_local_path(pattern: str, model: str, matches: bool | None) -> None:

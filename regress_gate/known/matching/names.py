@@ -42,8 +42,11 @@ def model_matches(pattern: str, model: str) -> bool | None:
     """Whether the pattern matches the model; of a local path or bare name the last part is compared.
 
     None when another publisher's model has the right name: a copy of the same weights, or something made from them. A
-    pattern of all models of a publisher (`org/*`) means no others, and None of a model without a publisher.
+    pattern of all models of a publisher (`org/*`) means no others, and None of a model without a publisher. One of a
+    storage (`s3://*`) means what is loaded from there.
     """
+    if "://" in pattern:
+        return fnmatchcase(model.casefold(), pattern.casefold())
     publisher, name = _publisher_and_name(model)
     pattern_publisher, separator, pattern_name = pattern.strip().casefold().rpartition("/")
     if separator and pattern_name == "*":
