@@ -58,11 +58,13 @@ OFTEN_SET = ("gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num
 """The limits and the type of the cache, which 15 % or more of the launch lines in public reports set (165 lines,
 benchmarks/held_out*.yaml): nobody is taken to leave them alone whose line is not known."""
 NEVER_CHOSEN: Mapping[str, tuple[str, ...]] = {
-    "attention_backend": ("TREE_ATTN",),
+    "attention_backend": ("CUSTOM", "TREE_ATTN"),
     "quantization": ("experts_int8", "moe_wna16", "ptpc_fp8", "tpu_int8"),
+    "tokenizer_mode": ("custom", "fastokens", "slow"),
 }
 """Values that only the user gives to an argument which vLLM fills in where it is not set: of all backends for attention
-one was never chosen for anybody, and these quantizations are no format of a checkpoint."""
+two were never chosen for anybody, these quantizations are no format of a checkpoint, and no checkpoint asks for these
+tokenizers."""
 
 OPT_IN_FEATURES: tuple[Feature, ...] = ("lora", "speculative_decoding", "disaggregated_prefill", "structured_output")
 """Features that are off unless the launch line or the requests ask for them."""
