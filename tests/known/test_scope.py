@@ -140,7 +140,7 @@ UNLESS_VARIABLE = {"unless": [{"env": {"VLLM_USE_DEEP_GEMM": "*"}}]}
         ({"engine_args": {"additional_config.x": True}}, {"complete": True}, NO, "additional_config is not set"),
         # What vLLM chooses where nothing is set: some values nobody gets without asking.
         ({"engine_args": {"attention_backend": "TREE_ATTN"}}, {"complete": True}, NO, "by default not TREE_ATTN"),
-        ({"engine_args": {"tokenizer_mode": "slow"}}, {"complete": True}, NO, "by default not slow"),
+        ({"engine_args": {"attention_backend": "CUSTOM"}}, {"complete": True}, NO, "by default not CUSTOM"),
         ({"engine_args": {"attention_backend": "FLASH_ATTN"}}, {"complete": True}, UNKNOWN, "attention_backend"),
         ({"engine_args": {"quantization": "experts_int8"}}, {"complete": True}, NO, "by default not experts_int8"),
         ({"engine_args": {"quantization": "gptq"}}, {"complete": True}, UNKNOWN, "quantization"),

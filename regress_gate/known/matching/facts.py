@@ -60,11 +60,9 @@ benchmarks/held_out*.yaml): nobody is taken to leave them alone whose line is no
 NEVER_CHOSEN: Mapping[str, tuple[str, ...]] = {
     "attention_backend": ("CUSTOM", "TREE_ATTN"),
     "quantization": ("experts_int8", "moe_wna16", "ptpc_fp8", "tpu_int8"),
-    "tokenizer_mode": ("custom", "fastokens", "slow"),
 }
 """Values that only the user gives to an argument which vLLM fills in where it is not set: of all backends for attention
-two were never chosen for anybody, these quantizations are no format of a checkpoint, and no checkpoint asks for these
-tokenizers."""
+two were never chosen for anybody, and these quantizations are no format of a checkpoint."""
 
 OPT_IN_FEATURES: tuple[Feature, ...] = ("lora", "speculative_decoding", "disaggregated_prefill", "structured_output")
 """Features that are off unless the launch line or the requests ask for them."""
