@@ -298,7 +298,7 @@ _OTHER_PROGRAMS = frozenset(
     {
         *("ai-dynamo", "happy-vllm", "kserve", "llamafactory", "olmocr", "openvino", "optimum-intel", "optimum-neuron"),
         *("paddlex", "terratorch", "trl", "vllm-omni", "vllm-tgis-adapter", "xinference"),
-        *("amass-kv", "chatterbox-vllm", "vllm-df11"),
+        *("amass-kv", "chatterbox-vllm", "vllm-df11", "vllm-hook-plugins"),
     }
 )
 """Packages that neither vLLM nor its images bring: whoever has one runs vLLM inside of it, or on it."""
@@ -318,7 +318,7 @@ def _distribution(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
 _OTHER_SERVERS = (
     *("huggingfaceserver", "kserve", "verl", "trl", "onmt", "eole", "vllm-omni", "ray-llm", "ray-serve"),
     *("dynamo", "vllm-runtime", "localai", "xinference", "djl", "lmi", "llmisvc", "tgis", "olmocr", "paddle", "happy"),
-    *("llamafactory", "llama-factory", "llama_factory", "fastchat", "fschat", "tritonserver"),
+    *("llamafactory", "llama-factory", "llama_factory", "fastchat", "fschat", "tritonserver", "evalscope", "llm-engines"),
 )
 """In names of projects that start vLLM by a program of their own, which no launch line of vLLM is; vLLM-Omni takes
 `vllm serve --omni`, too."""
