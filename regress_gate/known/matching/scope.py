@@ -318,7 +318,8 @@ def _distribution(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
 _OTHER_SERVERS = (
     *("huggingfaceserver", "kserve", "verl", "trl", "onmt", "eole", "vllm-omni", "ray-llm", "ray-serve"),
     *("dynamo", "vllm-runtime", "localai", "xinference", "djl", "lmi", "llmisvc", "tgis", "olmocr", "paddle", "happy"),
-    *("llamafactory", "llama-factory", "llama_factory", "fastchat", "fschat", "tritonserver", "evalscope", "llm-engines"),
+    *("llamafactory", "llama-factory", "llama_factory", "fastchat", "fschat", "tritonserver"),
+    *("evalscope", "llm-engines"),
 )
 """In names of projects that start vLLM by a program of their own, which no launch line of vLLM is; vLLM-Omni takes
 `vllm serve --omni`, too."""
