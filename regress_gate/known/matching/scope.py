@@ -297,7 +297,7 @@ def _dependencies(wanted: Mapping[str, str], facts: ScopeFacts) -> Iterator[KeyM
 _OTHER_PROGRAMS = frozenset(
     {
         *("ai-dynamo", "happy-vllm", "kserve", "llamafactory", "olmocr", "openvino", "optimum-intel", "optimum-neuron"),
-        *("paddlex", "terratorch", "trl", "vllm-omni", "vllm-tgis-adapter", "xinference"),
+        *("paddlex", "trl", "vllm-omni", "vllm-tgis-adapter", "xinference"),
         *("amass-kv", "chatterbox-vllm", "vllm-df11", "vllm-hook-plugins"),
     }
 )
