@@ -319,7 +319,7 @@ _OTHER_SERVERS = (
     *("huggingfaceserver", "kserve", "verl", "trl", "onmt", "eole", "vllm-omni", "ray-llm", "ray-serve"),
     *("dynamo", "vllm-runtime", "localai", "xinference", "djl", "lmi", "llmisvc", "tgis", "olmocr", "paddle", "happy"),
     *("llamafactory", "llama-factory", "llama_factory", "fastchat", "fschat", "tritonserver"),
-    *("evalscope", "llm-engines"),
+    *("evalscope", "llm-engines", "swift"),
 )
 """In names of projects that start vLLM by a program of their own, which no launch line of vLLM is; vLLM-Omni takes
 `vllm serve --omni`, too."""
