@@ -41,6 +41,7 @@ OTHER_READINGS = (
     "met_or_blocking",
     "before_ninth",
     "after_ninth",
+    "before_tenth",
 )
 
 
