@@ -253,7 +253,7 @@ _TALLY = {
 
 
 def issue_tally(issues: Sequence[KnownIssueOut], counted: Sequence[Applies] = tuple(_TALLY)) -> str:
-    """`1 applies, 13 may apply (6 of them resolved), 30 do not apply`; empty without any issue.
+    """`1 applies, 13 may apply (6 resolved), 30 do not apply`; empty without any issue.
 
     The only place that counts issues for people, so that one report has one number of them.
     """
@@ -261,7 +261,7 @@ def issue_tally(issues: Sequence[KnownIssueOut], counted: Sequence[Applies] = tu
     for answer in counted:
         alike = [one for one in reported_issues(issues) if one.applies is answer]
         resolved = 0 if answer is Applies.NO else sum(one.effect is Effect.RESOLVED for one in alike)
-        which = f" ({resolved} of them resolved)" if resolved else ""
+        which = f" ({resolved} resolved)" if resolved else ""
         if alike:
             words.append(plural(len(alike), *_TALLY[answer]) + (which if len(alike) > resolved else " (resolved)"))
     return ", ".join(words)

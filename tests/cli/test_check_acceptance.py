@@ -63,19 +63,30 @@ def test_an_unknown_accelerator_is_not_taken_for_one_without_issues(gate, name):
 
 ENDED_BY_ONE_REQUEST = "REL-0240-91"
 """Whoever may send requests to a server of this kind can end it."""
+ANSWERS_OF_0_24 = ["REL-0240-510", "REL-0240-511"]
+"""Answers and limits of every server of that release differ from those of the one before."""
+STREAMS_OF_0_21 = "REL-0210-510"
 
 
 @pytest.mark.parametrize(
     ("version", "deployment", "sure"),
     [
-        ("v0.24.0", DENSE, [ENDED_BY_ONE_REQUEST]),
+        ("v0.24.0", DENSE, [ENDED_BY_ONE_REQUEST, *ANSWERS_OF_0_24]),
         (
             "v0.24.0",
             ("--accelerator", "A100", "--model", "TheBloke/Llama-2-70B-GPTQ", "--quantization", "gptq_marlin"),
-            [ENDED_BY_ONE_REQUEST],
+            [ENDED_BY_ONE_REQUEST, *ANSWERS_OF_0_24],
         ),
-        ("v0.21.0", ("--platform", "cpu", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--quantization", "none"), []),
-        ("v0.24.0", ("--accelerator", "MI300X", "--model", "deepseek-ai/DeepSeek-R1", "--quantization", "fp8"), []),
+        (
+            "v0.21.0",
+            ("--platform", "cpu", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--quantization", "none"),
+            [STREAMS_OF_0_21],
+        ),
+        (
+            "v0.24.0",
+            ("--accelerator", "MI300X", "--model", "deepseek-ai/DeepSeek-R1", "--quantization", "fp8"),
+            [*ANSWERS_OF_0_24],
+        ),
     ],
     ids=["H100-dense", "A100-int4", "cpu", "MI300X-fp8"],
 )

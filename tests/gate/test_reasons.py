@@ -90,8 +90,8 @@ class TestIssues:
             make_finding("VLLM-2", applies="unknown"),
             make_finding("VLLM-3", applies="unknown", effect="resolved"),
         )
-        assert result.advice.endswith("; read the known issues (1 applies, 2 may apply (1 of them resolved)).")
-        assert issue_tally(result.known_issues) == "1 applies, 2 may apply (1 of them resolved)"
+        assert result.advice.endswith("; read the known issues (1 applies, 2 may apply (1 resolved)).")
+        assert issue_tally(result.known_issues) == "1 applies, 2 may apply (1 resolved)"
         left_behind = decided(make_finding(effect="resolved"))
         assert left_behind.advice.endswith("within its margin.")
 

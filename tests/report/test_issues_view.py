@@ -208,7 +208,7 @@ def test_what_only_the_environment_could_tell_is_one_line_of_a_check(format_: st
 def test_one_report_has_one_number_of_issues_that_may_apply(format_: str) -> None:
     resolved = [unknown(number, effect=Effect.RESOLVED) for number in (4, 5)]
     result = compared(unknown(1), unknown(2), an_issue(3, severity=Severity.LOW), *resolved)
-    counted = "1 applies, 4 may apply (2 of them resolved)"
+    counted = "1 applies, 4 may apply (2 resolved)"
     assert issue_tally(result.known_issues) == counted
     assert counted in " ".join(shown(result, format_).split())
     assert issue_tally([an_issue(1, effect=Effect.RESOLVED)]) == "1 applies (resolved)"

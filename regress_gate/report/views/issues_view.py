@@ -193,7 +193,7 @@ def issues_section(result: Result, detail: Detail) -> Section:
 
 def _resolved_text(issues: Sequence[KnownIssueOut]) -> str:
     resolved = sum(one.effect is Effect.RESOLVED for one in issues)
-    return f" ({resolved} of them resolved)" if resolved else ""
+    return f" ({resolved} resolved)" if resolved else ""
 
 
 def _one_screen(result: Result, chosen: IssueSelection) -> Iterator[Block]:
