@@ -2,16 +2,16 @@
 
     python benchmarks/held_out.py
     python benchmarks/held_out.py --cases benchmarks/held_out_7.yaml --all --findings
-    python benchmarks/held_out.py --cases benchmarks/held_out_9_*.yaml
+    python benchmarks/held_out.py --cases benchmarks/held_out_10_*.yaml
 
-`held_out.yaml`, `held_out_2.yaml` to `held_out_8.yaml` and the four files of the ninth set say how their cases were
-collected; some hold controls, deployments as people run them. Each is put to the product's own check, with its move
-and its deployment. A case is *found* if a record of its fault applies to the deployment and affects the version that
-was reported, or if the test of the launch line refuses the `option` that the thread is about; *asked* if it may apply
-and `check` asks for a fact that the thread does not tell, and *missed* otherwise. `known` of a case says that its
-thread stands in an earlier set or in a list from which records were written. A record is of the fault if it refers to
-one of the case's threads, or if `same` of the case names it after both were read; `other` names those that refer to
-the thread and say that its fault is another. Recall counts what was found or asked.
+`held_out.yaml`, `held_out_2.yaml` to `held_out_8.yaml` and the four files of the ninth and of the tenth set say how
+their cases were collected; some hold controls, deployments as people run them. Each is put to the product's own check,
+with its move and its deployment. A case is *found* if a record of its fault applies to the deployment and affects the
+version that was reported, or if the test of the launch line refuses the `option` that the thread is about; *asked* if
+it may apply and `check` asks for a fact that the thread does not tell, and *missed* otherwise. `known` of a case says
+that its thread stands in an earlier set or in a list from which records were written. A record is of the fault if it
+refers to one of the case's threads, or if `same` of the case names it after both were read; `other` names those that
+refer to the thread and say that its fault is another. Recall counts what was found or asked.
 
 Precision is the share of the findings that say "applies: yes" and affect the candidate, over all cases and controls,
 which a reader of record and thread judged to be true of that deployment and version: `judged` in the file, by case and
