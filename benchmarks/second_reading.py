@@ -42,6 +42,7 @@ OTHER_READINGS = (
     "before_ninth",
     "after_ninth",
     "before_tenth",
+    "after_tenth",
 )
 
 
