@@ -104,8 +104,9 @@ def test_what_hugging_faces_cache_has_is_read(
     assert told is not None
     assert told.architecture == "MixtralForCausalLM"
     assert read_model_directory("org/Other") is None
-    (downloads / "refs" / "main").write_text("4e5f")
-    assert read_model_directory("org/Some-Model_1.5") is None
+    for damaged in (b"4e5f", b"", b"\xff\xfe", b"\0"):
+        (downloads / "refs" / "main").write_bytes(damaged)
+        assert read_model_directory("org/Some-Model_1.5") is None
 
 
 @pytest.mark.parametrize(

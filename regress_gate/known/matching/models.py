@@ -162,6 +162,7 @@ def read_model_directory(model: str) -> Deployment | None:
 
 def read_model_config(model: str) -> dict[str, Any] | None:
     """The `config.json` in such a directory, parsed; None without one. Raises InputError as above."""
+    path = None
     try:
         paths = (Path(model).expanduser() / "config.json", _cached_config(model))
         path = next((path for path in paths if path is not None and path.is_file()), None)
@@ -190,7 +191,8 @@ def _cached_config(model: str) -> Path | None:
     latest = downloads / "refs" / "main"
     if not latest.is_file():
         return None
-    return downloads / "snapshots" / latest.read_text(encoding="utf-8").strip() / "config.json"
+    # Whatever stands there, a name that is no download's leads to no file.
+    return downloads / "snapshots" / latest.read_text(encoding="utf-8", errors="replace").strip() / "config.json"
 
 
 def from_model_config(config: Mapping[str, Any]) -> Deployment:
