@@ -37,6 +37,38 @@ def test_a_deployment_that_every_key_fits_is_affected() -> None:
     assert why.startswith("accelerator NVIDIA H200; model org/Model-8B; quantization FP8; engine argument tensor_")
 
 
+SERVER_CODE = [{"file": "vllm/entrypoints/openai/api_server.py", "present": "some_route"}]
+MODEL_CODE = [{"file": "vllm/model_executor/models/qwen3_omni_moe_thinker.py", "present": "some_line"}]
+ENGINE_CODE = [{"file": "vllm/v1/core/sched/scheduler.py", "present": "some_line"}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "distribution", "expected"),
+    [
+        ({"kind": "default-change"}, "rayproject/ray-llm:2.55.0", Applies.UNKNOWN),
+        ({"kind": "default-change"}, "vllm/vllm-openai:v0.26.0", Applies.YES),
+        ({"kind": "default-change"}, None, Applies.YES),
+        ({"kind": "default-change", "scope": {"distribution": ["*ray-llm*"]}}, "ray-llm", Applies.YES),
+        ({"kind": "crash", "code": SERVER_CODE}, "kserve/huggingfaceserver:v0.17", Applies.UNKNOWN),
+        ({"kind": "crash", "code": ENGINE_CODE}, "kserve/huggingfaceserver:v0.17", Applies.YES),
+        ({"kind": "accuracy", "code": MODEL_CODE}, "vllm-omni", Applies.UNKNOWN),
+        ({"kind": "accuracy", "code": MODEL_CODE}, "rayproject/ray-llm:2.55.0", Applies.YES),
+        ({"kind": "default-change"}, "ghcr.io/opendatahub/llmisvc", Applies.YES),
+    ],
+)
+def test_a_program_around_vllm_may_bring_defaults_a_server_and_models_of_its_own(
+    changes: dict[str, Any], distribution: str | None, expected: Applies
+) -> None:
+    applies, why = match_scope(record(**{"scope": {}, **changes}), Deployment(distribution=distribution))
+    assert (applies, "of its own" in why or "in its own way" in why) == (expected, expected is Applies.UNKNOWN)
+
+
+def test_a_server_that_is_started_with_omni_is_one_of_vllm_omni() -> None:
+    changed = record(scope={}, kind="default-change")
+    applies, why = match_scope(changed, Deployment(engine_args={"omni": True}, complete=True))
+    assert (applies, why) == (Applies.UNKNOWN, "vllm-omni may set options and answer requests in its own way")
+
+
 def test_a_record_without_scope_applies_to_every_deployment() -> None:
     assert match_scope(record(scope={}), Deployment()) == (Applies.YES, "the record applies to every deployment")
 

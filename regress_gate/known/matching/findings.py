@@ -6,11 +6,12 @@ for: what a finding means for the decision (the gate decides whether it blocks).
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from regress_gate.known.matching import names
 from regress_gate.known.matching.facts import ENGINE_DEFAULTS, UNSET_BY_DEFAULT, ScopeFacts, derive_facts
-from regress_gate.known.matching.scope import KeyMatch, match_keys, value_text
+from regress_gate.known.matching.scope import KeyMatch, match_keys, match_program, value_text
 from regress_gate.known.matching.versions import BuildSource, affects, fix_status, introduced_in_series, range_text
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.issue import Applies, Effect, IssueFinding, IssueKind, KnownIssue, Severity, Workaround
@@ -52,7 +53,7 @@ def _match_with_flags(
     """
     missing: list[KeyMatch] = []
     held: list[str] = []
-    for key in match_keys(issue.scope, facts, workloads):
+    for key in chain(match_keys(issue.scope, facts, workloads), match_program(issue, facts)):
         if key.holds is False:
             return Applies.NO, key.why, ()
         if key.holds is None:

@@ -28,7 +28,7 @@ from regress_gate.known.matching.facts import (
     ScopeFacts,
 )
 from regress_gate.model.deployment import ArgValue
-from regress_gate.model.issue import BackendScope, ParallelScope, Scope, WorkloadRegion
+from regress_gate.model.issue import BackendScope, IssueKind, KnownIssue, ParallelScope, Scope, WorkloadRegion
 from regress_gate.vllm.build_config import COMPUTED
 from regress_gate.vllm.release_tables import argument_defaults, env_defaults
 
@@ -284,7 +284,7 @@ def _dependencies(wanted: Mapping[str, str], facts: ScopeFacts) -> Iterator[KeyM
     for name, specifiers in wanted.items():
         given = facts.dependencies.get(canonicalize_name(name))
         if given is None:
-            is_off = specifiers == names.ANY_RELEASE or canonicalize_name(name) in _other_programs("package")
+            is_off = specifiers == names.ANY_RELEASE or _is_other_package(name)
             opt_in = f"package {name}" if is_off else None
             flags = f"--collect-env or --dependency {name}=…"
             yield missing_fact(f"the version of {name} is not known", flags, opt_in=opt_in)
@@ -298,14 +298,42 @@ def _dependencies(wanted: Mapping[str, str], facts: ScopeFacts) -> Iterator[KeyM
 
 
 @cache
-def _other_programs(column: str) -> frozenset[str]:
-    """Of the programs that run vLLM inside of them or on it, which no `vllm serve` starts: what the names of their
-    images and projects hold (`in_names`), or the package that neither vLLM nor its images bring (`package`).
+def _other_programs(column: str) -> Mapping[str, str]:
+    """Of the programs that run vLLM inside of them or on it, which no `vllm serve` starts: by what the names of their
+    images and projects hold (`in_names`), or by the package that neither vLLM nor its images bring (`package`), which
+    parts of vLLM they may have of their own.
 
     vLLM-Omni is started by `vllm serve --omni`, too.
     """
     text = (resources.files(__package__) / "other_programs.csv").read_text(encoding="utf-8")
-    return frozenset(row[column] for row in csv.DictReader(text.splitlines()) if row[column])
+    return {row[column]: row["brings"] for row in csv.DictReader(text.splitlines()) if row[column]}
+
+
+_SERVER_FILES = "vllm/entrypoints/"
+_MODEL_FILES = "vllm/model_executor/models/"
+
+
+def match_program(issue: KnownIssue, facts: ScopeFacts) -> Iterator[KeyMatch]:
+    """A missing fact where another program runs vLLM inside of it and may bring the issue's part itself.
+
+    Such a program sets options of its own in the place of vLLM's defaults, and answers requests by a server of its own.
+    """
+    name = "vllm-omni" if "omni" in facts.args else (facts.distribution or "").casefold()
+    programs = _other_programs("in_names")
+    # `llmisvc` holds `lmi`, too: the longest name is the one that is meant.
+    brings = programs.get(max((program for program in programs if program in name), key=len, default=""))
+    if not brings or issue.scope.distribution or any(map(_is_other_package, issue.scope.dependencies or ())):
+        return
+    files = [condition.file or "" for condition in issue.code]
+    is_of_server = issue.kind is IssueKind.DEFAULT_CHANGE or any(file.startswith(_SERVER_FILES) for file in files)
+    if is_of_server:
+        yield KeyMatch(None, f"{name} may set options and answer requests in its own way")
+    elif "models" in brings and any(file.startswith(_MODEL_FILES) for file in files):
+        yield KeyMatch(None, f"{name} may have this model in a form of its own")
+
+
+def _is_other_package(name: str) -> bool:
+    return canonicalize_name(name) in _other_programs("package")
 
 
 def _distribution(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
