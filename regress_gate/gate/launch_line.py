@@ -232,6 +232,11 @@ def _known_name(problem: LaunchProblem) -> tuple[str, str] | None:
 def successor_of(key: str, code: RefusalKind, baseline: BuildConfig | None, candidate: BuildConfig) -> str | None:
     """The new name of an argument or variable that the candidate does not have, where there is one."""
     index = ArgumentIndex(candidate.arguments)
+    if key.startswith("O."):
+        long = f"compilation_config{key[1:]}"
+        return successor_of(long, code, baseline, candidate) or (
+            f"--compilation-config{key[1:]}" if index.find(long) else None
+        )
     if (named := release_tables.SUCCESSORS.get(key)) is not None:
         if named.startswith("VLLM_"):
             return named if named in candidate.env else None

@@ -24,7 +24,7 @@ from regress_gate.vllm.shell_words import is_open, is_wholly_open, shown
 _WHERE = "--serve-command"
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _NEGATIVE_NUMBER = re.compile(r"-\d+(\.\d*)?|-\.\d+")
-_LEVEL = re.compile(r"-O=?(.+)", re.DOTALL)
+_LEVEL = re.compile(r"-O=?([^.].*)", re.DOTALL)
 _NAMES_MODEL = re.compile(r"model|repo|checkpoint|ckpt|path|uri|url|dir|name|id\b", re.IGNORECASE)
 MOST_CONFIG_BYTES = 1024 * 1024
 API_SERVER = "vllm.entrypoints.openai.api_server"
@@ -187,9 +187,13 @@ def _read_one(
 def _known(key: str, indexes: Sequence[tuple[BuildConfig, ArgumentIndex]]) -> tuple[str, Argument | None]:
     """The key in its long form, and the argument of the first build that has it.
 
-    `-O` with an object is that of the first build, or none: releases before 0.12 take it for `--compilation-config`.
+    `-O` with an object or a key is that of the first build, or none: releases before 0.12 take it for
+    `--compilation-config`, and 0.12 still takes a key.
     """
-    for build, index in indexes[:1] if key == "O" else indexes:
+    is_former = re.fullmatch(r"O(\..+)?", key) is not None
+    if is_former and indexes and str(indexes[0][0].version.number).startswith("0.12."):
+        key = re.sub(r"^O\.", "compilation_config.", key)
+    for build, index in indexes[:1] if is_former else indexes:
         if name := index.find(key):
             argument = build.arguments[name]
             if key.startswith("no_") and f"--{key.replace('_', '-')}" in argument.flags:

@@ -133,6 +133,8 @@ def tried(candidate: str, *, baseline: str | None = None, line: str = "", **fact
         ("0.10.1", "-O3 --task embed --guided-decoding-backend xgrammar --swap-space 4 --disable-log-requests"),
         ("0.8.5", "--device cuda --num-scheduler-steps 8 --enable-reasoning --reasoning-parser deepseek_r1 -O 3"),
         ("0.11.2", """-O '{"level": 3, "cudagraph_mode": "FULL"}'"""),
+        ("0.11.2", "-O.cudagraph_mode FULL"),
+        ("0.12.0", "-O.cudagraph_mode=FULL -O.pass_config.enable_noop=true"),
         ("0.32.0", "VLLM_LOGGING_LEVEL=DEBUG HF_TOKEN=x VLLM_ASCEND_ENABLE_NZ=1 VLLM_HOST_PORT=1 --port 80"),
     ],
 )
@@ -177,6 +179,9 @@ def test_a_line_that_the_release_takes(candidate: str, line: str) -> None:
         ),
         ("0.14.0", None, '--speculative-config \'{"methd": "mtp"}\'', "0.14.0 ignores --speculative-config.methd"),
         ("0.12.0", "0.11.2", """-O '{"level": 3}'""", "0.12.0 has no -O; it is now --compilation-config"),
+        ("0.13.0", "0.12.0", "-O.level=3", "0.13.0 has no -O.level; it is now --compilation-config.mode"),
+        ("0.32.0", "0.12.0", "-O.use_inductor_graph_partition true", "it is now --compilation-config.use_inductor_g"),
+        ("0.32.0", "0.12.0", "-O.nonsense=1", "0.32.0 has no -O.nonsense"),
         ("0.9.0", "0.32.0", "--performance-mode throughput", "0.9.0 has no --performance-mode; new in 0.1"),
         ("0.32.0", None, "--max-num-seqs many", "in 0.32.0 --max-num-seqs must be a whole number, not 'many'"),
         ("0.32.0", None, "--max-num-seqs 1e3", "in 0.32.0 --max-num-seqs must be a whole number, not '1000.0'"),

@@ -59,6 +59,7 @@ def test_a_line_from_a_script() -> None:
         ("-O3", {"optimization_level": 3}),
         ("-O 2", {"optimization_level": 2}),
         ("""-O '{"level": 3}'""", {"O": '{"level": 3}'}),
+        ("-O.level=3", {"O.level": 3}),
         ("--served-model-name a b --seed 1", {"served_model_name": '["a", "b"]', "seed": 1}),
         ("--middleware a --middleware b", {"middleware": '["a", "b"]'}),
         ("--served-model-name a", {"served_model_name": "a"}),

@@ -54,9 +54,13 @@ UNSET_BY_DEFAULT = (
     *("hf_overrides", "override_generation_config"),
 )
 """Arguments that are null or empty by default, which means: not in use."""
-OFTEN_SET = ("gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_cache_dtype")
-"""The limits and the type of the cache, which 15 % or more of the launch lines in public reports set (165 lines,
-benchmarks/held_out*.yaml): nobody is taken to leave them alone whose line is not known."""
+OFTEN_SET = (
+    *("gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_cache_dtype"),
+    "enable_prefix_caching",
+)
+"""The limits, the type of the cache and the switch for shared prefixes, each of which 15 % or more of the launch lines
+in public reports set (194 lines, benchmarks/held_out*.yaml): nobody is taken to leave them alone whose line is not
+known."""
 NEVER_CHOSEN: Mapping[str, tuple[str, ...]] = {
     "attention_backend": ("CUSTOM", "TREE_ATTN"),
     "quantization": ("experts_int8", "moe_wna16", "ptpc_fp8", "tpu_int8"),
