@@ -12,6 +12,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import tomllib
 import zipfile
@@ -100,9 +101,11 @@ def _sources(environ: frozenset[tuple[str, str]]) -> PackageSources:
 
 
 def _ask_uv(uv: Path, distribution: str, version: str, environ: Mapping[str, str]) -> PublishedWheel | None:
+    # The running interpreter can resolve for another: without it uv looks for one of that version, and fetches it.
     command = [
-        str(uv), "pip", "compile", "-", "--no-deps", "--format", "pylock.toml", "--python-version", _PYTHON,
-        "--python-platform", "x86_64-manylinux_2_40", "--no-header", "--quiet",
+        str(uv), "pip", "compile", "-", "--no-deps", "--format", "pylock.toml", "--python", sys.executable,
+        "--python-version", _PYTHON, "--python-platform", "x86_64-manylinux_2_40", "--no-python-downloads",
+        "--no-header", "--quiet",
     ]  # fmt: skip
     sources = _sources(frozenset(environ.items()))
     variables = {**installer_variables(environ), **sources.uv_variables(environ)}

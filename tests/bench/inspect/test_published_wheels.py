@@ -17,6 +17,7 @@ from regress_gate.bench.inspect.published_wheels import (
     PublishedWheel,
     WheelFiles,
     cached_members,
+    find_published,
     open_wheel,
     read_release,
 )
@@ -47,6 +48,45 @@ def a_wheel(padding: int = 0) -> bytes:
     return content.getvalue()
 
 
+class Index(BaseHTTPRequestHandler):
+    """A package index with one wheel, which is the proxy of everything else, too."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        wheel = "vllm-9.9.9-cp38-abi3-manylinux_2_31_x86_64.whl"
+        files = {
+            "/simple/vllm/": f'<a href="/files/{wheel}#sha256={"ab" * 32}" data-core-metadata="true">{wheel}</a>',
+            f"/files/{wheel}.metadata": METADATA,
+        }
+        body = files.get(self.path, "").encode()
+        self.send_response(200 if body else 404)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_CONNECT(self) -> None:
+        self.asked.append(self.path)
+        self.send_error(403)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on stderr."""
+
+
+@contextmanager
+def loopback(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
 class Server(BaseHTTPRequestHandler):
     content: ClassVar[bytes] = b""
     ranges: ClassVar[bool] = True
@@ -75,15 +115,8 @@ class Server(BaseHTTPRequestHandler):
 @contextmanager
 def served(content: bytes, *, ranges: bool = True) -> Iterator[tuple[str, type[Server]]]:
     handler = type("Handler", (Server,), {"content": content, "ranges": ranges, "sent": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/vllm-9.9.9.whl", handler
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with loopback(handler) as address:
+        yield f"{address}/vllm-9.9.9.whl", handler
 
 
 def opened(url: str) -> AbstractContextManager[WheelFiles]:
@@ -133,6 +166,21 @@ def test_a_wheel_that_is_not_there_is_refused_without_its_password() -> None:
         with pytest.raises(ProvisionError) as error, opened(gone):
             pass
     assert "geheim123" not in str(error.value)
+
+
+def test_a_wheel_is_found_without_fetching_the_python_that_it_is_for(tmp_path: Path) -> None:
+    index = type("Handler", (Index,), {"asked": []})
+    with loopback(index) as address:
+        environ = {
+            "HOME": str(tmp_path),
+            "PATH": str(tmp_path),
+            "UV_INDEX_URL": f"{address}/simple",
+            "HTTPS_PROXY": address,
+            "NO_PROXY": "127.0.0.1",
+        }
+        found = find_published("vllm", "9.9.9", environ)
+    assert found.name == "vllm-9.9.9-cp38-abi3-manylinux_2_31_x86_64.whl"
+    assert index.asked == []
 
 
 def test_a_release_is_read_from_its_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
