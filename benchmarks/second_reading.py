@@ -43,6 +43,7 @@ OTHER_READINGS = (
     "after_ninth",
     "before_tenth",
     "after_tenth",
+    "before_eleventh",
 )
 
 
