@@ -132,7 +132,7 @@ def _unknown_flags(deployment: Deployment, where: str) -> tuple[str, ...]:
     index = ArgumentIndex(every.arguments)
     notes = []
     for key in map(argument_key, (*deployment.engine_args, *deployment.unknown_args)):
-        if key not in index.keys and key not in SUCCESSORS and index.find(key) is None:
+        if key not in index.keys and key.partition(".")[0] not in SUCCESSORS and index.find(key) is None:
             near = nearest(key, every.arguments, cutoff=0.85)
             hint = "" if near is None else f" (did you mean {near!r}?)"
             notes.append(f"{where}: no known release has {key}{hint}")

@@ -25,6 +25,11 @@ class TestServeCommand:
             "(did you mean 'tensor_parallel_size'?)\n"
         )
 
+    def test_a_key_of_a_former_spelling_is_no_unknown_flag(self, gate):
+        done = gate("check", "v0.24.0", "--accelerator", "H100", "--serve-command", "vllm serve org/model -O.mode=3")
+        assert (done.code, done.err) == (1, "")
+        assert "0.24.0 has no -O.mode; it is now --compilation-config.mode" in " ".join(done.out.split())
+
     def test_a_whole_line_answers_what_single_flags_leave_open(self, gate):
         move = ("check", "v0.19.1", "--from", "v0.19.0", "--accelerator", "H200")
         line = "vllm serve deepseek-ai/DeepSeek-R1 -tp 8"

@@ -321,15 +321,15 @@ def match_program(issue: KnownIssue, facts: ScopeFacts) -> Iterator[KeyMatch]:
     name = "vllm-omni" if "omni" in facts.args else (facts.distribution or "").casefold()
     programs = _other_programs("in_names")
     # `llmisvc` holds `lmi`, too: the longest name is the one that is meant.
-    brings = programs.get(max((program for program in programs if program in name), key=len, default=""))
+    program = max((program for program in programs if program in name), key=len, default="")
+    brings = programs.get(program)
     if not brings or issue.scope.distribution or any(map(_is_other_package, issue.scope.dependencies or ())):
         return
     files = [condition.file or "" for condition in issue.code]
     is_of_server = issue.kind is IssueKind.DEFAULT_CHANGE or any(file.startswith(_SERVER_FILES) for file in files)
-    if is_of_server:
-        yield KeyMatch(None, f"{name} may set options and answer requests in its own way")
-    elif "models" in brings and any(file.startswith(_MODEL_FILES) for file in files):
-        yield KeyMatch(None, f"{name} may have this model in a form of its own")
+    is_of_model = "models" in brings and any(file.startswith(_MODEL_FILES) for file in files)
+    if is_of_server or is_of_model:
+        yield KeyMatch(None, f"{program} may differ here")
 
 
 def _is_other_package(name: str) -> bool:
