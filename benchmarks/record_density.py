@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from packaging.version import Version as Pep440
 
-from regress_gate.known.matching.versions import event_key
 from regress_gate.known.records.loading import load_records
 from regress_gate.known.records.releases import shipped_releases
 from regress_gate.model.issue import KnownIssue
@@ -48,7 +47,7 @@ def beginnings(issues: Iterable[KnownIssue]) -> Counter[tuple[int, ...]]:
     found: Counter[tuple[int, ...]] = Counter()
     for issue in issues:
         begins = {
-            event_key(event).release
+            event.key.release
             for affected in issue.affected
             if affected.package.name == "vllm"
             for one in affected.ranges

@@ -8,16 +8,17 @@ import re
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Any, Literal
 
+from packaging.version import Version as Pep440
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_serializer, model_validator
 
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import ArgValue, Feature, Platform
 from regress_gate.model.documents import StrictFloat, StrictInt, StrictModel
 from regress_gate.model.metric import LATENCIES, METRICS
-from regress_gate.model.version import Version
+from regress_gate.model.version import Version, version_key
 
 NumberBound = Annotated[str, StringConstraints(pattern=r"^(<=|>=|<|>|==)?\s*\d+(\.\d+)?$")]
 """A bound on one number: `<=8`, `>1024`, `1`."""
@@ -169,6 +170,9 @@ class Package(StrictModel):
     name: str = "vllm"
 
 
+_FIRST = Pep440("0.dev0")  # before every version: what OSV's `introduced: "0"` stands for
+
+
 class Event(StrictModel):
     """One event of a range: exactly one of the keys is set. `introduced: "0"` means every version so far."""
 
@@ -185,6 +189,11 @@ class Event(StrictModel):
     @property
     def value(self) -> str:
         return self.introduced or self.fixed or self.last_affected or ""
+
+    @cached_property
+    def key(self) -> Pep440:
+        """Its place among releases. Raises InvalidVersion for a commit."""
+        return _FIRST if self.value == "0" else version_key(self.value)
 
 
 @cache
@@ -216,6 +225,12 @@ class Range(StrictModel):
             if self.type == "ECOSYSTEM" and (problem := _release_problem(event.value)) is not None:
                 raise ValueError(problem)
         return self
+
+    @cached_property
+    def in_order(self) -> list[Event]:
+        """The events of releases, the oldest first. At one and the same version a fix outranks an introduction, as in
+        OSV's own evaluation order."""
+        return sorted(self.events, key=lambda event: (event.key, event.introduced is None))
 
 
 class Affected(StrictModel):

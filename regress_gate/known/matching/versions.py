@@ -22,8 +22,6 @@ from regress_gate.model.issue import VLLM_REPO, Change, CodeCondition, Event, Is
 from regress_gate.model.version import Version, version_key
 from regress_gate.vllm.build_config import Argument, BuildConfig, is_fixed
 
-_FIRST = Pep440("0.dev0")  # before every version: what OSV's `introduced: "0"` stands for
-
 
 def affects(issue: KnownIssue, version: Version) -> bool | None:
     """Whether the issue is in that build; None if the record and the build's name do not decide it.
@@ -40,12 +38,12 @@ def affects(issue: KnownIssue, version: Version) -> bool | None:
     releases = [part for part in ranges if part.type == "ECOSYSTEM"]
     if not releases:
         return None
-    affected = any(_is_in_range(part.events, key) for part in releases)
+    affected = any(_is_in_range(part, key) for part in releases)
     if key.is_prerelease:
         final = version_key(key.base_version)
-        named = [event_key(event) for part in releases for event in part.events]
+        named = [event.key for part in releases for event in part.events]
         decided = any(name.is_prerelease and name.base_version == key.base_version for name in named)
-        if not decided and affected != any(_is_in_range(part.events, final) for part in releases):
+        if not decided and affected != any(_is_in_range(part, final) for part in releases):
             return None
     return affected
 
@@ -56,14 +54,14 @@ def has_fix_before(issue: KnownIssue, version: Version) -> bool:
     if key is None:
         return _affects_commit(_vllm_ranges(issue), version.commit) is False
     releases = [part for part in _vllm_ranges(issue) if part.type == "ECOSYSTEM"]
-    return any(event.fixed and event_key(event) <= key for part in releases for event in part.events)
+    return any(event.fixed and event.key <= key for part in releases for event in part.events)
 
 
 def introduced_in_series(issue: KnownIssue, version: Version) -> bool:
     """Whether the issue came with a release of the version's own series: 0.24.0 or 0.24.1 for 0.24.1."""
     key = version.order_key
     releases = [part for part in _vllm_ranges(issue) if part.type == "ECOSYSTEM"]
-    brought = [event_key(event) for part in releases for event in part.events if event.introduced]
+    brought = [event.key for part in releases for event in part.events if event.introduced]
     return key is not None and any(at.release[:2] == key.release[:2] for at in brought)
 
 
@@ -71,15 +69,10 @@ def has_recorded_fix(issue: KnownIssue) -> bool:
     return any(event.fixed for part in _vllm_ranges(issue) for event in part.events)
 
 
-def event_key(event: Event) -> Pep440:
-    """PEP 440 key of an event among releases."""
-    return _FIRST if event.value == "0" else version_key(event.value)
-
-
 def range_text(issue: KnownIssue) -> str:
     """`0.20.0 to before 0.23.0`, `since 0.11.1, no fixed release known`, `every version so far`."""
     releases = [part for part in _vllm_ranges(issue) if part.type == "ECOSYSTEM"]
-    texts = [text for part in releases for text in _interval_texts(sorted(part.events, key=event_key))]
+    texts = [text for part in releases for text in _interval_texts(part.in_order)]
     return "; ".join(texts) or "known by commits only"
 
 
@@ -107,15 +100,13 @@ def _vllm_ranges(issue: KnownIssue) -> list[Range]:
     return [part for entry in issue.affected if entry.package.name == "vllm" for part in entry.ranges]
 
 
-def _is_in_range(events: list[Event], key: Pep440) -> bool:
+def _is_in_range(part: Range, key: Pep440) -> bool:
     """OSV's walk: the last event at or before the version decides; `last_affected` still includes its version."""
     affected = False
-    # At one and the same version a fix outranks an introduction, as in OSV's own evaluation order.
-    for event in sorted(events, key=lambda event: (event_key(event), event.introduced is None)):
-        at = event_key(event)
-        if event.introduced and key >= at:
+    for event in part.in_order:
+        if event.introduced and key >= event.key:
             affected = True
-        elif (event.fixed and key >= at) or (event.last_affected and key > at):
+        elif (event.fixed and key >= event.key) or (event.last_affected and key > event.key):
             affected = False
     return affected
 

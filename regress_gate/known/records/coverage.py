@@ -18,7 +18,7 @@ from pydantic import Field, StringConstraints, ValidationError, field_validator
 from regress_gate.accelerators.registry import family_of_variant
 from regress_gate.known.matching.facts import ScopeFacts, derive_facts
 from regress_gate.known.matching.scope import match_keys
-from regress_gate.known.matching.versions import affects, event_key, release_events
+from regress_gate.known.matching.versions import affects, release_events
 from regress_gate.known.records.loading import COVERAGE_NAME, read_document
 from regress_gate.known.records.releases import nearest_release, shipped_releases
 from regress_gate.model.deployment import Deployment, Platform
@@ -298,5 +298,5 @@ def _lies_in(issue: KnownIssue, start: Pep440 | None, end: Pep440 | None, candid
     if start is None or end is None:
         return affects(issue, candidate) is not False
     low, high = min(start, end), max(start, end)
-    keys = [event_key(event) for event in release_events(issue) if event.value != "0"]
+    keys = [event.key for event in release_events(issue) if event.value != "0"]
     return any(low < version_key(key.base_version) <= high for key in keys)

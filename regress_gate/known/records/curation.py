@@ -17,7 +17,6 @@ from pathlib import Path
 
 from regress_gate.errors import InputError
 from regress_gate.known.matching import names
-from regress_gate.known.matching.versions import event_key
 from regress_gate.known.records.coverage import lint_coverage
 from regress_gate.known.records.loading import COVERAGE_NAME, SUFFIX, read_document, read_issue, record_files
 from regress_gate.known.records.releases import (
@@ -231,7 +230,7 @@ def _check_events(part: Range, location: KeyPath) -> Iterator[LocatedMessage]:
             yield here, f"{event.value}: introduced and fixed (or last_affected) must alternate", "error"
         open_ = bool(event.introduced)
         if part.type == "ECOSYSTEM":
-            key = event_key(event)
+            key = event.key
             # A single affected version is introduced and last affected at once; a fix must come after.
             if before is not None and (key < before or (key == before and not event.last_affected)):
                 yield here, f"{event.value} is not after the event before it", "error"
@@ -282,7 +281,7 @@ def _release_events(issue: KnownIssue) -> Iterator[tuple[KeyPath, Event]]:
 
 
 def _ends_fixed(issue: KnownIssue) -> bool:
-    events = sorted((event for _, event in _release_events(issue)), key=event_key)
+    events = sorted((event for _, event in _release_events(issue)), key=lambda event: event.key)
     return bool(events) and events[-1].fixed is not None
 
 

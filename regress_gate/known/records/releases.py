@@ -25,7 +25,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from regress_gate.errors import InputError
 from regress_gate.files import read_bounded, read_url, replace_file
-from regress_gate.known.matching.versions import affects, event_key
+from regress_gate.known.matching.versions import affects
 from regress_gate.model.documents import StrictModel
 from regress_gate.model.issue import Event, KnownIssue
 from regress_gate.model.version import Version
@@ -237,11 +237,11 @@ class BuildProof:
     def shows(self, event: Event) -> bool:
         """Whether the code changes between the release of the event and its neighbour, as the event says."""
         releases = list(self.answers)
-        later = [one for one in releases if Pep440(one) >= event_key(event)]
-        older = [one for one in releases if Pep440(one) < event_key(event)]
+        later = [one for one in releases if Pep440(one) >= event.key]
+        older = [one for one in releases if Pep440(one) < event.key]
         if event.last_affected:
-            older = [one for one in releases if Pep440(one) <= event_key(event)]
-            later = [one for one in releases if Pep440(one) > event_key(event)]
+            older = [one for one in releases if Pep440(one) <= event.key]
+            later = [one for one in releases if Pep440(one) > event.key]
         if not later or not older:
             return False
         before, after = self.answers[older[-1]], self.answers[later[0]]
