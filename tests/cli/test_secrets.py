@@ -115,7 +115,7 @@ def configured(gate: Gate, text: str) -> Path:
 def test_release_index(gate: Gate, host: str, place: str) -> None:
     url = PLACES[place].format(scheme="http", secret=SECRET, host=host)
     path = configured(gate, f'[check]\nrelease_index = "{url}"\n')
-    asked = gate("check", "--recommend", "--from", "v0.19.0")
+    asked = gate("check", "--recommend", "--from", "v0.32.0")
     assert f"{host}/" in asked.err
     assert "are not known" in asked.err
     assert_no_trace(gate, asked, gate("config", "show"), written_by_test=(path,))
