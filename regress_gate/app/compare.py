@@ -19,6 +19,7 @@ from regress_gate.gate.regression_origin import add_regression_origins, choose_h
 from regress_gate.gate.replicates import BlockKey, is_in_block, open_blocks, pair_runs
 from regress_gate.gate.series_inputs import needs_samples
 from regress_gate.gate.sides import ComparisonSide, make_side, runs_that_count, sides_by_version
+from regress_gate.known.matching.facts import derive_facts
 from regress_gate.known.records.coverage import never_released
 from regress_gate.known.records.releases import shipped_releases
 from regress_gate.model.deployment import Deployment
@@ -122,6 +123,7 @@ def compare_stored(
         in_open_blocks=sum(map(len, stored)) - sum(map(len, whole)),
         planned_blocks=_find_planned_blocks(whole, unfinished),
         hosts_left_out=choice.left_out,
+        deployment_platform=derive_facts(settings.deployment).platform,
     )
     rules = GateRules(
         policy=policy,

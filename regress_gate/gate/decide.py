@@ -49,6 +49,7 @@ from regress_gate.gate.weighing import (
     weigh_config,
     weigh_missing_scenarios,
     weigh_named_metrics,
+    weigh_platform,
     weigh_series,
     weigh_server_failures,
 )
@@ -111,6 +112,8 @@ class GateInput:
     """Blocks that are whole, and that were planned, of a fixed plan that is not at its end; None: there is none."""
     hosts_left_out: Sequence[str] = ()
     """Of several hosts that were asked for, those with runs of one version only."""
+    deployment_platform: str | None = None
+    """On which the versions are to serve; None: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +294,7 @@ def weigh(
             comparison, rules.named_metrics, gathered.baseline, gathered.candidate
         )
         reasons += [*unmeasured, *weigh_series(comparison, book)]
+        reasons += weigh_platform(given.deployment_platform, (gathered.baseline, gathered.candidate))
         warnings += remarks
         warnings += comparison.warnings
         warnings += host_warnings(comparison.hosts, gathered.baseline.counted)

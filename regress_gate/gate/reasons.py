@@ -207,6 +207,8 @@ def advise_compare(
             return f"No decision is possible on copies: {heaviest.text}."
         case ReasonCode.INCOMPARABLE:
             return f"No decision is possible until both sides are comparable: {heaviest.text}."
+        case ReasonCode.OTHER_PLATFORM:
+            return f"Measure both versions on the machine that serves, with a suite made for it: {heaviest.text}."
         case ReasonCode.MISSING_SERIES:
             return f"Measure what is missing, then compare again: {heaviest.text}."
         case ReasonCode.SLO_UNCLEAR:
@@ -317,9 +319,11 @@ def _coverage_todo(coverage: CoverageOut, baseline: Version | None, candidate: V
     if coverage.too_new is not None and coverage.too_new != str(candidate):
         return f"If {coverage.too_new} is a slip, name the version that runs now; if it was released since, {newer}."
     sides = f"{'BASE' if baseline is None else baseline} {candidate}"
+    # The default suite runs on CPUs alone and shows nothing of another platform.
+    suite = "" if coverage.platform == "cpu" else " --suite NAME, of `regress-gate suite list`"
     return (
         f"The records do not say whether {candidate} is good: measure it (regress-gate compare {sides} "
-        f"--measure), or {newer}."
+        f"--measure{suite}), or {newer}."
     )
 
 

@@ -8,6 +8,7 @@ all reasons together.
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from regress_gate.accelerators.registry import identify
 from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange
 from regress_gate.gate.reasons import PASSING_CODES, WaiverBook
 from regress_gate.gate.replicates import SERVER_GROUP, Pairing, server_group
@@ -79,6 +80,20 @@ def weigh_missing_scenarios(
         Reason(code=ReasonCode.MISSING_SERIES, text=f"scenario {name} of the suite was measured on {where[name]}")
         for name in missing
     ]
+
+
+def weigh_platform(deployed: str | None, sides: Sequence[ComparisonSide]) -> list[Reason]:
+    """Whether all runs are of another platform than the deployment's. A build for CPUs runs on no other."""
+    measured = {
+        "cpu" if side.version.variant == "cpu" else identify(run.testbed.accelerator or "").platform
+        for side in sides
+        for run in side.counted
+    }
+    if deployed is None or None in measured or deployed in measured:
+        return []
+    names = " and ".join(sorted(filter(None, measured)))
+    text = f"your deployment runs on {deployed}, and this was measured on {names}: it shows nothing of {deployed}"
+    return [Reason(code=ReasonCode.OTHER_PLATFORM, text=text)]
 
 
 def weigh_series(comparison: SeriesComparison, book: WaiverBook) -> list[Reason]:

@@ -52,6 +52,8 @@ class ReasonCode(StrEnum):
     INCOMPARABLE = "incomparable"
     NO_GATED_SERIES = "no_gated_series"
     MISSING_SERIES = "missing_series"
+    OTHER_PLATFORM = "other_platform"
+    """Everything was measured on another platform than the deployment's, of which it shows nothing."""
     NOT_COVERED = "not_covered"
     SLO_UNCLEAR = "slo_unclear"
     """It is not shown that the candidate keeps an objective."""

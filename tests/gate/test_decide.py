@@ -75,6 +75,48 @@ def codes(result):
     return [reason.code for reason in result.reasons]
 
 
+class TestOtherPlatform:
+    """What runs on CPUs says nothing of a server on GPUs, whatever was shown there."""
+
+    CPU = "0.19.0+cpu", "0.19.1+cpu"
+
+    def decide(self, base, cand, *, versions=CPU, platform="cuda", accelerator=None):
+        sides = [
+            make_side_of(
+                version, *(replace(run, testbed=Testbed("lab", accelerator)) for run in side_with(version, ttft).runs)
+            )
+            for version, ttft in zip(versions, (base, cand), strict=True)
+        ]
+        return decide(*sides, deployment_platform=platform)
+
+    def test_equal_speed_on_cpus_is_no_pass_for_gpus(self):
+        result = self.decide(STEADY, STEADY)
+        assert result.decision is Decision.INCONCLUSIVE
+        assert codes(result)[0] is ReasonCode.OTHER_PLATFORM
+        assert result.advice == (
+            "Measure both versions on the machine that serves, with a suite made for it: your deployment runs on "
+            "cuda, and this was measured on cpu: it shows nothing of cuda."
+        )
+
+    def test_a_loss_on_cpus_fails_all_the_same(self):
+        result = self.decide(STEADY, SLOWER)
+        assert result.decision is Decision.FAIL
+        assert ReasonCode.OTHER_PLATFORM in codes(result)
+
+    @pytest.mark.parametrize(
+        ("versions", "platform", "accelerator"),
+        [
+            (CPU, "cpu", None),
+            (CPU, None, None),
+            (("0.19.0", "0.19.1"), "cuda", "NVIDIA H100 80GB HBM3"),
+            (("0.19.0", "0.19.1"), "cuda", None),  # imported: nobody said where it was measured
+        ],
+    )
+    def test_the_same_or_an_unknown_platform_decides(self, versions, platform, accelerator):
+        result = self.decide(STEADY, STEADY, versions=versions, platform=platform, accelerator=accelerator)
+        assert result.decision is Decision.PASS
+
+
 class TestDecision:
     def test_everything_within_its_margin_passes(self):
         result = decide(*unchanged())

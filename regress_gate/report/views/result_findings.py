@@ -53,6 +53,7 @@ _TITLES = {
     ReasonCode.INCOMPARABLE: "The two sides are not comparable",
     ReasonCode.NO_GATED_SERIES: "No gated metric was measured on both sides",
     ReasonCode.MISSING_SERIES: "A gated series is missing",
+    ReasonCode.OTHER_PLATFORM: "The deployment's platform was not measured",
     ReasonCode.NOT_COVERED: "The known-issue records do not reach this far",
     ReasonCode.SLO_UNCLEAR: "It is not shown that an objective is kept",
     ReasonCode.UNDECIDED: "The evidence decides neither",
