@@ -50,7 +50,7 @@ class LaunchProblem:
     text: str
     """One line, which names the build."""
     hint: str = ""
-    """A flag that may have been meant. Not shown where the flag is right for another version."""
+    """The name that may have been meant, or what became of a variable that other versions read."""
     ignored: bool = False
     """The build starts, and what was given has no effect."""
 
@@ -192,14 +192,20 @@ def _looks_misspelt(variable: str) -> bool:
 
 
 def _variable_hint(config: BuildConfig, name: str) -> str:
+    known = release_tables.names_of("env")
+    if name in known:
+        became = _became(config, name)
+        return f" ({became})" if became else ""
     if (near := nearest(name, config.env, cutoff=_NEAR_VARIABLE)) is not None:
         return f" (did you mean {near}?)"
-    gone = nearest(name, release_tables.names_of("env"), cutoff=_NEAR_VARIABLE)
-    if gone is None:
-        return ""
-    successor = successor_of(gone, RefusalKind.VARIABLE, None, config)
-    became = f"now {successor}" if successor else release_tables.absence_text("env", gone, config.version)
-    return f" (did you mean {gone}, {became}?)"
+    gone = nearest(name, known, cutoff=_NEAR_VARIABLE)
+    return "" if gone is None else f" (did you mean {gone}, {_became(config, gone)}?)"
+
+
+def _became(config: BuildConfig, variable: str) -> str:
+    """The successor of a variable that the build does not read, else since or until when others read it."""
+    successor = successor_of(variable, RefusalKind.VARIABLE, None, config)
+    return f"now {successor}" if successor else release_tables.absence_text("env", variable, config.version)
 
 
 def _explained(problem: LaunchProblem, baseline: BuildConfig | None, candidate: BuildConfig) -> LaunchProblem:

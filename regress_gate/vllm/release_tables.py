@@ -62,6 +62,7 @@ SUCCESSORS: Mapping[str, str] = {
     "VLLM_TORCH_PROFILER_WITH_PROFILE_MEMORY": "--profiler-config.torch_profiler_with_memory",
     "VLLM_TORCH_PROFILER_WITH_STACK": "--profiler-config.torch_profiler_with_stack",
     "VLLM_TRITON_ATTN_USE_TD": "VLLM_TRITON_USE_TD",
+    "VLLM_USE_AITER_UNIFIED_ATTENTION": "VLLM_ROCM_USE_AITER_UNIFIED_ATTENTION",
     "VLLM_USE_CUDNN_PREFILL": "--attention-config.use_cudnn_prefill",
     "VLLM_USE_FLASHINFER_MOE_FP16": "--moe-backend",
     "VLLM_USE_FLASHINFER_MOE_FP4": "--moe-backend",

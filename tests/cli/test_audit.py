@@ -121,6 +121,17 @@ def test_the_servers_of_a_file_are_audited_each_and_the_worst_decides(gate, tmp_
     assert "answers could be given" in " ".join(shown.split())
 
 
+@pytest.mark.parametrize(
+    ("variable", "became"),
+    [("VLLM_USE_V1", "removed in 0.11.1"), ("VLLM_ATTENTION_BACKEND", "now --attention-backend")],
+)
+def test_a_variable_of_older_releases_is_told_with_what_became_of_it(gate, variable, became):
+    done = gate("audit", "v0.29.0", "--env", f"{variable}=1", "--format", "json")
+    (found,) = [one for one in json.loads(done.out)["audit"] if one["id"] == "ENV001"]
+    assert found["why"] == f"0.29.0 does not read the variable {variable} ({became})"
+    assert found["remedy"] == "correct or remove it; if it has a successor, regress-gate check names it"
+
+
 def start_of(version: str, size: int) -> list[str]:
     return [
         f"INFO 11-21 02:11:13 [utils.py:299] vLLM API server version {version}",

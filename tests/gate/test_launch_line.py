@@ -97,6 +97,19 @@ def test_an_unknown_variable_is_ignored_or_refused_where_the_user_asks_for_it(
     assert (str(problem), problem.ignored) == (text, ignored)
 
 
+@pytest.mark.parametrize(
+    ("name", "became"),
+    [
+        ("VLLM_USE_V1", "removed in 0.11.1"),
+        ("VLLM_ATTENTION_BACKEND", "now --attention-backend"),
+        ("VLLM_USE_AITER_UNIFIED_ATTENTION", "now VLLM_ROCM_USE_AITER_UNIFIED_ATTENTION"),
+    ],
+)
+def test_a_variable_of_other_releases_is_not_taken_for_a_misspelt_one(old: BuildConfig, name: str, became: str) -> None:
+    (problem,) = find_launch_problems(old, {}, {name: "1"})
+    assert str(problem) == f"0.19.1+cpu does not read the variable {name} ({became})"
+
+
 def test_a_build_that_could_not_tell_its_arguments_refuses_nothing(old: BuildConfig) -> None:
     silent = old.model_copy(update={"arguments": {}, "env": {}})
     assert find_launch_problems(silent, {"whatever": 1}, {"VLLM_X": "1"}) == []
@@ -192,6 +205,12 @@ def test_a_line_that_the_release_takes(candidate: str, line: str) -> None:
         ("0.32.0", None, "--enable-prefix-caching=1", "--enable-prefix-caching takes no value"),
         ("0.32.0", "0.26.0", "VLLM_RPC_TIMEOUT=1", None),
         ("0.15.0", "0.14.1", "VLLM_ATTENTION_BACKEND=FLASHINFER", "it is now --attention-backend; 0.14.1 reads it"),
+        (
+            "0.33.0",
+            "0.11.0",
+            "VLLM_USE_AITER_UNIFIED_ATTENTION=1",
+            "it is now VLLM_ROCM_USE_AITER_UNIFIED_ATTENTION; 0.11.0 reads it",
+        ),
         ("0.15.0", None, "VLLM_USE_V1=1", "0.15.0 does not read the variable VLLM_USE_V1; removed in 0.11.1"),
         ("0.32.0", "0.19.1", "VLLM_LOGING_LEVEL=1", "VLLM_LOGING_LEVEL (did you mean VLLM_LOGGING_LEVEL?)"),
         ("0.32.0", None, "VLLM_OF_MY_SCRIPT=1", "0.32.0 does not read the variable VLLM_OF_MY_SCRIPT"),

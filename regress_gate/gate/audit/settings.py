@@ -187,7 +187,7 @@ RULES: tuple[Rule, ...] = (
         severity=FindingSeverity.MEDIUM,
         why="What the variable was to change has its default: a tuned setting is lost without an error, often after an "
         "upgrade.",
-        remedy="correct or remove it; regress-gate check names its successor",
+        remedy="correct or remove it; if it has a successor, regress-gate check names it",
         cost="",
         url=_VARIABLES,
         check=_unknown_variables,
