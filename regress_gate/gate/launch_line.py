@@ -65,7 +65,8 @@ class LaunchTest:
     problems: Sequence[LaunchProblem]
     """What the candidate refuses, or ignores although the baseline reads it."""
     notices: Sequence[str] = ()
-    """What works and should be known: deprecations, and what has no effect in either version. One line each."""
+    """What works and should be known: deprecations, and variables and keys without effect that no known baseline reads.
+    One line each."""
     untested: str = ""
     """Why the line, or a part of it, was not tested; empty if it was."""
 
@@ -78,9 +79,9 @@ def try_launch_line(
 ) -> LaunchTest:
     """Try the arguments and variables on the candidate, which is `version`; None: its arguments are not known.
 
-    A variable that vLLM does not read is only warned about, so it is a problem where the baseline reads it, where no
-    baseline is known, and where it looks like a misspelt name; else the move changes nothing. People keep variables of
-    their own under such names (VLLM_MODEL, VLLM_VERSION).
+    vLLM only warns about a variable that it does not read, so it is a problem where the baseline reads it; else, as far
+    as is known, the move changes nothing. People keep variables of their own under such names (VLLM_MODEL,
+    VLLM_VERSION). It is always a problem where vLLM is told to refuse unknown variables.
     """
     engine_args, unknown_args = deployment.engine_args, deployment.unknown_args
     env = (*deployment.env, *deployment.unknown_env)
@@ -104,10 +105,13 @@ def try_launch_line(
         if problem.code is RefusalKind.FLAG and _takes_plugins(deployment) and not _known_name(problem):
             notices.append(f"{problem.text}; it may be an argument of the platform's plugin")
             continue
+        explained = _explained(problem, baseline, candidate)
         if problem.ignored and baseline is not None and _is_idle(problem, baseline):
-            notices.append(f"{problem.text}, and {baseline.version} does not read it either")
+            notices.append(f"{problem}, and {baseline.version} does not read it either")
+        elif problem.ignored and problem.code is RefusalKind.VARIABLE and not (baseline and baseline.env):
+            notices.append(f"{explained}; whether the version that runs reads it is not known (--from RELEASE)")
         else:
-            problems.append(_explained(problem, baseline, candidate))
+            problems.append(explained)
     if "config" in engine_args:
         notices.append("what is in the file of --config is not known here, so it was not tested")
     if baseline is not None:
@@ -178,17 +182,8 @@ def _reads(config: BuildConfig, variable: str) -> bool:
 def _is_idle(problem: LaunchProblem, baseline: BuildConfig) -> bool:
     """Whether what the candidate ignores has no effect in the baseline either, so that the move changes nothing."""
     if problem.code is RefusalKind.VARIABLE:
-        return not _reads(baseline, problem.key) and (_ever_read(problem.key) or not _looks_misspelt(problem.key))
+        return bool(baseline.env) and not _reads(baseline, problem.key)
     return any(one.key == problem.key and one.ignored for one in find_launch_problems(baseline, {problem.key: ""}, ()))
-
-
-def _ever_read(variable: str) -> bool:
-    return any(variable in release_tables.names_of(part) for part in ("env", "mentioned"))
-
-
-def _looks_misspelt(variable: str) -> bool:
-    """Whether it is nearly the name of a variable of some release."""
-    return nearest(variable, release_tables.names_of("env"), cutoff=_NEAR_VARIABLE) is not None
 
 
 def _variable_hint(config: BuildConfig, name: str) -> str:

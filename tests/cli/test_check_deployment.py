@@ -197,9 +197,6 @@ class TestLaunchLine:
         [
             (("--engine-arg", "tensor_paralel_size=2"), "(did you mean --tensor-parallel-size?)"),
             (("--engine-arg", "max_num_partial_prefills=2"), "--max-num-partial-prefills; removed in 0.27.0"),
-            (("--env", "VLLM_RPC_TIMEUOT=1"), "0.32.0 does not read the variable VLLM_RPC_TIMEUOT"),
-            (("--env", "VLLM_ATENTION_BACKEND=1"), "(did you mean VLLM_ATTENTION_BACKEND, now --attention-backend?)"),
-            (("--env", "VLLM_RAY_PER_WORKER_GPU=1"), "(did you mean VLLM_RAY_PER_WORKER_GPUS?)"),
             (("--serve-command", "vllm serve m --max-num-seqs x"), "must be a whole number, not 'x'"),
         ],
     )
@@ -215,6 +212,28 @@ class TestLaunchLine:
         done = gate(*given, "--format", "json")
         assert (done.err, done.json["warnings"]) == ("", [text])
         assert text in " ".join(gate(*given, "--format", format_).out.replace("\\_", "_").split())
+
+    @pytest.mark.parametrize(
+        ("variable", "hint"),
+        [
+            ("VLLM_RPC_TIMEUOT", "(did you mean VLLM_RPC_TIMEOUT, removed in 0.23.0?)"),
+            ("VLLM_ATENTION_BACKEND", "(did you mean VLLM_ATTENTION_BACKEND, now --attention-backend?)"),
+            ("VLLM_RAY_PER_WORKER_GPU", "(did you mean VLLM_RAY_PER_WORKER_GPUS?)"),
+        ],
+    )
+    def test_a_misspelt_variable_has_no_effect_today_either_so_the_move_is_no_fail(self, gate, variable, hint):
+        given = ("check", "v0.32.0", "--from", "v0.19.1", *self.FACTS, "--env", f"{variable}=1")
+        done = gate(*given, "--format", "json")
+        assert not any(reason["code"] == "launch_line" for reason in done.json["reasons"])
+        text = f"0.32.0 does not read the variable {variable} {hint}, and 0.19.1 does not read it either"
+        assert done.json["warnings"] == [text]
+
+    def test_without_a_baseline_a_variable_that_is_ignored_is_a_warning(self, gate):
+        done = gate("check", "v0.29.0", *self.FACTS, "--env", "VLLM_USE_V1=1", "--format", "json")
+        assert not any(reason["code"] == "launch_line" for reason in done.json["reasons"])
+        ignored = "0.29.0 does not read the variable VLLM_USE_V1; removed in 0.11.1"
+        unknown = "whether the version that runs reads it is not known (--from RELEASE)"
+        assert done.json["warnings"] == [f"{ignored}; {unknown}"]
 
     def test_the_report_names_it_first(self, gate):
         line = "vllm serve m --max-num-partial-prefills 2"

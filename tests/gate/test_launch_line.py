@@ -211,9 +211,6 @@ def test_a_line_that_the_release_takes(candidate: str, line: str) -> None:
             "VLLM_USE_AITER_UNIFIED_ATTENTION=1",
             "it is now VLLM_ROCM_USE_AITER_UNIFIED_ATTENTION; 0.11.0 reads it",
         ),
-        ("0.15.0", None, "VLLM_USE_V1=1", "0.15.0 does not read the variable VLLM_USE_V1; removed in 0.11.1"),
-        ("0.32.0", "0.19.1", "VLLM_LOGING_LEVEL=1", "VLLM_LOGING_LEVEL (did you mean VLLM_LOGGING_LEVEL?)"),
-        ("0.32.0", None, "VLLM_OF_MY_SCRIPT=1", "0.32.0 does not read the variable VLLM_OF_MY_SCRIPT"),
     ],
 )
 def test_what_a_release_refuses_or_no_longer_reads(
@@ -227,11 +224,56 @@ def test_what_a_release_refuses_or_no_longer_reads(
         assert text in problem.text
 
 
-@pytest.mark.parametrize("name", ["VLLM_USE_V1", "VLLM_MODEL", "VLLM_VERSION", "VLLM_IMAGE", "VLLM_ARGS"])
-def test_a_variable_that_neither_version_reads_is_a_notice(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("VLLM_MODEL", ""),
+        ("VLLM_VERSION", ""),
+        ("VLLM_IMAGE", ""),
+        ("VLLM_ARGS", ""),
+        ("VLLM_USE_V1", " (removed in 0.11.1)"),
+        ("VLLM_LOGING_LEVEL", " (did you mean VLLM_LOGGING_LEVEL?)"),
+    ],
+)
+def test_a_variable_that_neither_version_reads_is_a_notice(name: str, hint: str) -> None:
     test = tried("0.32.0", baseline="0.19.1", line=f"{name}=1")
     assert test.problems == ()
-    assert list(test.notices) == [f"0.32.0 does not read the variable {name}, and 0.19.1 does not read it either"]
+    both = f"0.32.0 does not read the variable {name}{hint}, and 0.19.1 does not read it either"
+    assert list(test.notices) == [both]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("VLLM_USE_V1=1", "VLLM_USE_V1; removed in 0.11.1"),
+        ("VLLM_ATTENTION_BACKEND=X", "VLLM_ATTENTION_BACKEND; it is now --attention-backend"),
+        ("VLLM_LOGING_LEVEL=1", "VLLM_LOGING_LEVEL (did you mean VLLM_LOGGING_LEVEL?)"),
+        ("VLLM_OF_MY_SCRIPT=1", "VLLM_OF_MY_SCRIPT"),
+    ],
+)
+def test_a_variable_is_a_notice_where_it_is_not_known_whether_the_running_version_reads_it(
+    line: str, text: str
+) -> None:
+    notice = (
+        f"0.32.0 does not read the variable {text}; "
+        "whether the version that runs reads it is not known (--from RELEASE)"
+    )
+    assert tried("0.32.0", line=line) == LaunchTest((), (notice,))
+    candidate, silent = build_config(Version.parse("0.32.0")), build_config(Version.parse("0.19.1"))
+    assert candidate is not None
+    assert silent is not None
+    silent = silent.model_copy(update={"env": {}})
+    name, _, value = line.partition("=")
+    deployment = Deployment(env={name: value})
+    assert try_launch_line(silent, candidate, candidate.version, deployment) == LaunchTest((), (notice,))
+
+
+@pytest.mark.parametrize("baseline", [None, "0.31.0"])
+def test_a_variable_is_a_problem_where_vllm_is_told_to_refuse_unknown_ones(baseline: str | None) -> None:
+    test = tried("0.32.0", baseline=baseline, line="VLLM_MODEL=m --fail-on-environ-validation")
+    (problem,) = test.problems
+    assert problem.text.startswith("0.32.0 refuses the unknown variable VLLM_MODEL")
+    assert (problem.ignored, test.notices) == (False, ())
 
 
 def test_a_deprecation_is_a_notice_in_the_words_of_vllm() -> None:
@@ -289,7 +331,9 @@ def test_of_an_argument_whose_value_is_not_known_the_name_is_tested() -> None:
     config = build_config(Version.parse("0.32.0"))
     deployment = Deployment(unknown_args=("max_num_seqs", "gone_flag"), unknown_env=("VLLM_NOBODY_KNOWS",))
     test = try_launch_line(None, config, Version.parse("0.32.0"), deployment)
-    assert [problem.key for problem in test.problems] == ["gone_flag", "VLLM_NOBODY_KNOWS"]
+    assert [problem.key for problem in test.problems] == ["gone_flag"]
+    (notice,) = test.notices
+    assert notice.startswith("0.32.0 does not read the variable VLLM_NOBODY_KNOWS")
 
 
 LINES_TRIED = json.loads(Path(__file__).with_name("lines_tried_on_0.19.1.json").read_text(encoding="utf-8"))
