@@ -7,7 +7,7 @@ model and the machine.
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -98,8 +98,9 @@ def try_launch_line(
             f"(the nearest known release is {nearest_known})",
         )
     problems, notices, untested = [], _deprecations(candidate, engine_args), ""
+    refused_before = set() if baseline is None else _refused(baseline, engine_args, env, unknown_args)
     for problem in find_launch_problems(candidate, engine_args, env, unknown_args):
-        if problem.code is RefusalKind.FLAG and candidate.unread:
+        if _is_unsure(problem, candidate):
             untested = f"{flag_text(problem.key)} was not tested: not all arguments of {version} could be read"
             continue
         if problem.code is RefusalKind.FLAG and _takes_plugins(deployment) and not _known_name(problem):
@@ -110,6 +111,9 @@ def try_launch_line(
             notices.append(f"{problem}, and {baseline.version} does not read it either")
         elif problem.ignored and problem.code is RefusalKind.VARIABLE and not (baseline and baseline.env):
             notices.append(f"{explained}; whether the version that runs reads it is not known (--from RELEASE)")
+        elif baseline is not None and (problem.code, problem.key) in refused_before:
+            not_running = f"{baseline.version} does not take it either, so it is not the line that runs"
+            problems.append(replace(explained, text=f"{explained}; {not_running}"))
         else:
             problems.append(explained)
     if "config" in engine_args:
@@ -177,6 +181,19 @@ def find_launch_problems(
 
 def _reads(config: BuildConfig, variable: str) -> bool:
     return variable in config.env or variable in config.mentioned or _PLUGIN_VARIABLE.fullmatch(variable) is not None
+
+
+def _refused(
+    config: BuildConfig, engine_args: Mapping[str, Any], env: Iterable[str], unknown_args: Iterable[str]
+) -> set[tuple[RefusalKind, str]]:
+    """What surely keeps the build from starting."""
+    problems = find_launch_problems(config, engine_args, env, unknown_args)
+    return {(one.code, one.key) for one in problems if not one.ignored and not _is_unsure(one, config)}
+
+
+def _is_unsure(problem: LaunchProblem, config: BuildConfig) -> bool:
+    """Whether the build may have the argument after all, because not all of its arguments could be read."""
+    return problem.code is RefusalKind.FLAG and bool(config.unread)
 
 
 def _is_idle(problem: LaunchProblem, baseline: BuildConfig) -> bool:

@@ -235,6 +235,13 @@ class TestLaunchLine:
         unknown = "whether the version that runs reads it is not known (--from RELEASE)"
         assert done.json["warnings"] == [f"{ignored}; {unknown}"]
 
+    def test_what_the_running_version_does_not_take_either_is_not_blamed_on_the_move(self, gate):
+        line = "vllm serve m --tensor-paralel-size 2"
+        code, texts = self.reasons(gate, "v0.28.0", "--from", "v0.29.0", "--serve-command", line)
+        assert code == 1
+        refused = "0.28.0 has no --tensor-paralel-size (did you mean --tensor-parallel-size?)"
+        assert texts == [f"{refused}; 0.29.0 does not take it either, so it is not the line that runs"]
+
     def test_the_report_names_it_first(self, gate):
         line = "vllm serve m --max-num-partial-prefills 2"
         done = gate("check", "v0.32.0", "--from", "v0.19.1", *self.FACTS, "--serve-command", line)

@@ -276,6 +276,36 @@ def test_a_variable_is_a_problem_where_vllm_is_told_to_refuse_unknown_ones(basel
     assert (problem.ignored, test.notices) == (False, ())
 
 
+@pytest.mark.parametrize(
+    ("baseline", "line", "alike"),
+    [
+        ("0.29.0", "--tensor-paralel-size 2", True),
+        ("0.29.0", "--max-num-seqs many", True),
+        ("0.29.0", '--speculative-config \'{"methd": "mtp"}\'', True),
+        ("0.29.0", "VLLM_MODEL=m --fail-on-environ-validation", True),
+        (None, "--tensor-paralel-size 2", False),
+        ("0.14.0", '--speculative-config \'{"methd": "mtp"}\'', False),  # it starts, and ignores the key
+        ("0.17.0", "--swap-space 4", False),
+    ],
+)
+def test_it_is_said_where_the_running_version_does_not_take_it_either(
+    baseline: str | None, line: str, alike: bool
+) -> None:
+    (problem,) = tried("0.28.0", baseline=baseline, line=line).problems
+    text = f"; {baseline} does not take it either, so it is not the line that runs"
+    assert problem.text.endswith(text) is alike
+
+
+def test_a_flag_that_could_not_be_read_of_the_running_version_may_be_one_of_it() -> None:
+    running, candidate = (build_config(Version.parse(one)) for one in ("0.29.0", "0.28.0"))
+    assert running is not None
+    assert candidate is not None
+    partly = running.model_copy(update={"unread": ("not followed: vllm.x:1",)})
+    deployment = Deployment(engine_args={"tensor_paralel_size": 2})
+    (problem,) = try_launch_line(partly, candidate, candidate.version, deployment).problems
+    assert problem.text == "0.28.0 has no --tensor-paralel-size (did you mean --tensor-parallel-size?)"
+
+
 def test_a_deprecation_is_a_notice_in_the_words_of_vllm() -> None:
     test = tried("0.12.0", line="--cuda-graph-sizes 8")
     assert test.problems == ()
