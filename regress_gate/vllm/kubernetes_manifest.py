@@ -9,8 +9,10 @@ import binascii
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
+from regress_gate.accelerators.registry import accelerator_matches
 from regress_gate.model.deployment import Platform
 from regress_gate.vllm.deployed_server import Container
 from regress_gate.vllm.shell_words import interpolate, is_open, open_value, shown
@@ -258,18 +260,29 @@ def node_accelerator(pod: YamlMap) -> str | None:
     for keys, read in ((_PRODUCT_LABELS, _part_name), (_INSTANCE_LABELS, _instance_accelerator)):
         parts = {read(value) for key, value in labels if key in keys}
         if parts:
-            return parts.pop() or None if len(parts) == 1 and not any(is_open(part) for part in parts) else None
+            return None if any(is_open(part) for part in parts) else _common_name(parts)
     return None
 
 
+def _common_name(parts: set[str]) -> str | None:
+    """`NVIDIA H100` for `NVIDIA H100 80GB HBM3` and `NVIDIA H100 NVL`; None for parts of two kinds."""
+    if len(parts) == 1:
+        return parts.pop() or None
+    rows = zip(*(part.split() for part in parts), strict=False)
+    name = " ".join(words[0] for words in takewhile(lambda words: len(set(words)) == 1, rows))
+    return name if all(accelerator_matches(name, part) for part in parts) else None
+
+
 def _node_labels(pod: YamlMap) -> Iterator[tuple[str, str]]:
-    """Each label, with each value, that the nodes of a pod may have."""
+    """Each label, with each value, that the nodes of a pod may have. production-stack's values have a pod's terms
+    beside its selector."""
     selector = pod.get("nodeSelector")
     for key, value in selector.items() if is_map(selector) else ():
         if isinstance(value, str):
             yield key, value
     required = "requiredDuringSchedulingIgnoredDuringExecution"
-    for term, _ in items(child(pod, "affinity", "nodeAffinity", required, "nodeSelectorTerms")):
+    terms = items(child(pod, "affinity", "nodeAffinity", required, "nodeSelectorTerms"))
+    for term, _ in (*terms, *items(pod.get("nodeSelectorTerms"))):
         for expression, _ in items(child(term, "matchExpressions")):
             label = text_of(child(expression, "key"))
             if label is not None and text_of(child(expression, "operator")) == "In":

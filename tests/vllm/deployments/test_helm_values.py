@@ -71,6 +71,24 @@ def test_the_values_of_production_stack(read):
     assert words(prefill)[1] == "--enable-prefix-caching=${vllmConfig.enablePrefixCaching}"
 
 
+def test_the_terms_for_the_nodes_of_production_stack_name_the_accelerator(read_one):
+    server = read_one(
+        """\
+    servingEngineSpec:
+      modelSpec:
+        - name: llama
+          repository: vllm/vllm-openai
+          tag: v0.9.1
+          modelURL: org/model
+          requestGPU: 1
+          nodeSelectorTerms:
+            - matchExpressions: [{key: nvidia.com/gpu.product, operator: In, values: [NVIDIA-L4]}]
+    """,
+        "values.yaml",
+    )
+    assert server.accelerator == "NVIDIA L4"
+
+
 def test_the_values_of_modelservice(read):
     prefill, decode = read("""\
     modelArtifacts: {uri: "hf://Qwen/Qwen3-32B", name: Qwen/Qwen3-32B, size: 80Gi}

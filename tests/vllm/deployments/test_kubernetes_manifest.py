@@ -145,12 +145,23 @@ def test_the_label_of_the_accelerator_goes_before_the_type_of_the_machine(read_o
     assert read_one(pod(one, more=selector)).accelerator == "NVIDIA H100 NVL"
 
 
-def test_nodes_of_two_kinds_give_no_accelerator(read_one):
+@pytest.mark.parametrize(
+    ("values", "accelerator"),
+    [
+        ("NVIDIA-H100, NVIDIA-H200", None),
+        ("NVIDIA-L4, NVIDIA-L40S", None),
+        ("NVIDIA-H100-80GB-HBM3, NVIDIA-H100-NVL", "NVIDIA H100"),
+        ("NVIDIA-H100, NVIDIA-H100-NVL", "NVIDIA H100"),
+        ("NVIDIA-H100, '${OTHER}'", None),
+    ],
+)
+def test_nodes_of_two_kinds_give_no_accelerator_and_builds_of_one_part_do(read_one, values, accelerator):
     affinity = (
         "  affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
-        "[{matchExpressions: [{key: nvidia.com/gpu.product, operator: In, values: [NVIDIA-H100, NVIDIA-H200]}]}]}}}\n"
+        f"[{{matchExpressions: [{{key: nvidia.com/gpu.product, operator: In, values: [{values}]}}]}}]}}}}}}\n"
     )
-    assert read_one(pod("{image: 'vllm/vllm-openai:v0.9.1', args: [--model, m]}", more=affinity)).accelerator is None
+    server = read_one(pod("{image: 'vllm/vllm-openai:v0.9.1', args: [--model, m]}", more=affinity))
+    assert server.accelerator == accelerator
 
 
 def test_a_leader_with_its_workers_is_one_server(read_one):
