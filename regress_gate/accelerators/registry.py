@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import product
 
 from regress_gate.accelerators.amd import Amd
 from regress_gate.accelerators.ascend import Ascend
@@ -22,6 +23,7 @@ from regress_gate.accelerators.nvidia import Nvidia
 from regress_gate.accelerators.tpu import Tpu
 from regress_gate.accelerators.trainium import Trainium
 from regress_gate.model.deployment import GPU_LEVEL, Platform
+from regress_gate.text import excerpt, nearest
 
 FAMILIES: tuple[Family, ...] = (
     Ascend(),
@@ -47,6 +49,8 @@ _ALIASES = tuple(
     for names, part in family.aliases.items()
 )
 _COUNT = re.compile(r"^\s*\d+\s*[x×*]\s*(?=\D)", re.IGNORECASE)  # "8x H200", never the "4090" of "4090 x 4"
+_IN_NAMES = " 0123456789abcdefghijklmnopqrstuvwxyz"
+_NAME_TOKEN = re.compile(r"(\([a-z ]+\)|\[[a-z0-9-]+\]|[a-z0-9 ])(\??)")
 _TRADEMARK = re.compile(r"\((?:r|tm)\)", re.IGNORECASE)  # Intel(R) Arc(TM)
 
 
@@ -135,6 +139,38 @@ def accelerator_matches(pattern: str, name: str) -> bool:
     if not fnmatchcase(given[0], wanted[0]):
         return False
     return all(any(fnmatchcase(word, qualifier) for word in given[1:]) for qualifier in wanted[1:])
+
+
+def is_same_part(one: str, other: str) -> bool:
+    """Whether two names are of one part, whatever qualifies it: an H100 NVL is an H100."""
+    return _part_words(one)[:1] == _part_words(other)[:1]
+
+
+def unknown_accelerator(name: str | None) -> str:
+    """`accelerator 'H1000' is not known here (did you mean 'H100'?)`; empty for one that some family recognises, and
+    without a name."""
+    if name is None or recognise(name)[0] is not None:
+        return ""
+    near = nearest(without_count(name).strip().upper(), _part_names())
+    return f"accelerator {excerpt(name, 60)!r} is not known here" + (f" (did you mean {near!r}?)" if near else "")
+
+
+@cache
+def _part_names() -> tuple[str, ...]:
+    """The parts that have a level, as people write them: `L40`, `L40S` for `l40s?`."""
+    names = [name for family in FAMILIES for names in family.levels.values() for name in names.split("|")]
+    choices = [
+        [_choices(token, optional) for token, optional in _NAME_TOKEN.findall(name)]
+        for name in names
+        if re.fullmatch(f"(?:{_NAME_TOKEN.pattern})+", name)
+    ]
+    return tuple("".join(picked).upper() for tokens in choices for picked in product(*tokens))
+
+
+def _choices(token: str, optional: str) -> list[str]:
+    """What a token of a pattern may stand for: a character, one of several (`[ax]`), or words (`(rtx )`)."""
+    texts = [token[1:-1]] if token.startswith("(") else [one for one in _IN_NAMES if re.fullmatch(token, one)]
+    return [*texts, ""] if optional else texts
 
 
 def without_count(accelerator: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from regress_gate.accelerators.registry import unknown_accelerator
 from regress_gate.app.deployment_facts import deployment_out, launch_deployment
 from regress_gate.app.known_issues import Releases, issue_finder
 from regress_gate.app.settings import Settings
@@ -115,6 +116,7 @@ def check_version(
             launch=try_line(candidate),
             now=now,
             report_only=report_only,
+            unknown_accelerator=unknown_accelerator(facts.deployment.accelerator),
         )
 
     best, recommended, recommendation = None, None, ""

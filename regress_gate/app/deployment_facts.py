@@ -2,15 +2,18 @@
 configuration file."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regress_gate.accelerators.registry import gpu_level, identify, is_same_part, unknown_accelerator
 from regress_gate.errors import InputError
+from regress_gate.known.matching.facts import derive_facts
 from regress_gate.known.matching.models import read_model_directory
+from regress_gate.known.matching.names import unknown_quantization
 from regress_gate.model.deployment import Deployment, DeploymentFacts
 from regress_gate.model.result import DeploymentOut
-from regress_gate.text import nearest
+from regress_gate.text import excerpt, nearest
 from regress_gate.vllm.build_config import ArgumentIndex, BuildConfig, argument_key
 from regress_gate.vllm.collect_env import deployment_from_collect_env
 from regress_gate.vllm.release_tables import SUCCESSORS, any_release
@@ -38,25 +41,67 @@ def gather_deployment(
     model is on this machine. Raises InputError for a source that cannot be read or holds nothing about a
     deployment.
     """
-    sources: list[DeploymentFacts] = []
+    sources: list[tuple[str, DeploymentFacts]] = []
+    """Each with what it is called in a note."""
     if launch_line is not None:
-        sources.append(_read_launch_line(launch_line))
+        sources.append(("the launch line", _read_launch_line(launch_line)))
     if server is not None:
-        sources.append(_read_server(server))
+        sources.append((server.where, _read_server(server)))
     if isinstance(server_log, DeploymentFacts):
-        sources.append(server_log)
+        sources.append(("the start log", server_log))
     elif server_log is not None:
-        sources.append(_read_start(server_log))
+        sources.append((str(server_log), _read_start(server_log)))
     if collect_env is not None:
-        sources.append(deployment_from_collect_env(_read_ends(collect_env), str(collect_env)))
+        found = deployment_from_collect_env(_read_ends(collect_env), str(collect_env))
+        sources.append((str(collect_env), found))
     deployment = flags
-    for source in sources:
-        deployment = deployment.over(source.deployment)
-    deployment = deployment.over(configured)
+    notes: list[str] = []
+    for name, source in sources:
+        notes += source.notes
+        deployment = _completed(deployment, source.deployment, name, notes)
+    deployment = _completed(deployment, configured, "the configuration", notes)
+    notes += filter(None, _unknown_names(deployment, typed=flags.over(configured)))
     if deployment.model is not None and (described := read_model_directory(deployment.model)) is not None:
         deployment = deployment.over(described)
-    version = next((source.version for source in sources if source.version is not None), None)
-    return DeploymentFacts(deployment, version, tuple(note for source in sources for note in source.notes))
+    version = next((source.version for _, source in sources if source.version is not None), None)
+    return DeploymentFacts(deployment, version, tuple(notes))
+
+
+def _completed(deployment: Deployment, told: Deployment, source: str, notes: list[str]) -> Deployment:
+    """The deployment with what a source tells beside it.
+
+    What a source says of the hardware counts whole or not at all: the platform of its image is not that of another
+    accelerator, which the user named.
+    """
+    if _is_other_hardware(deployment, told):
+        notes.append(f"{_hardware_text(deployment)} is used; {source} says {_hardware_text(told)}")
+        told = told.model_copy(update={"accelerator": None, "platform": None, "gpu_arch": None})
+    return deployment.over(told)
+
+
+def _is_other_hardware(one: Deployment, other: Deployment) -> bool:
+    facts = derive_facts(one), derive_facts(other)
+    for pair in ([each.platform for each in facts], [each.gpu_arch for each in facts]):
+        if None not in pair and pair[0] != pair[1]:
+            return True
+    # Only GPUs: of other hardware one name is often that of a line (`Xeon`), as a level is no name of a part.
+    parts = [name for name in (one.accelerator, other.accelerator) if name and identify(name).gpu_arch]
+    return len(parts) == 2 and not any(map(gpu_level, parts)) and not is_same_part(*parts)
+
+
+def _hardware_text(deployment: Deployment) -> str:
+    """What it says most exactly: `accelerator H100`, else `GPU level sm_90`, else `platform cuda`."""
+    if deployment.accelerator is not None:
+        return f"accelerator {excerpt(deployment.accelerator, 60)}"
+    return f"platform {deployment.platform}" if deployment.gpu_arch is None else f"GPU level {deployment.gpu_arch}"
+
+
+def _unknown_names(deployment: Deployment, typed: Deployment) -> Iterator[str]:
+    """A note on each name that is not known: a typing error, or newer than this program."""
+    yield unknown_accelerator(deployment.accelerator)
+    for name in dict.fromkeys((typed.quantization, typed.moe_quantization)):
+        if name is not None:
+            yield unknown_quantization(name)
 
 
 def _read_start(path: Path) -> DeploymentFacts:
@@ -90,8 +135,8 @@ def launch_deployment(
     if launch_line is not None:
         deployment = deployment.over(_read_launch_line(launch_line, builds).deployment)
     if server is not None:
-        deployment = deployment.over(_read_server(server, builds).deployment)
-    return deployment.over(configured)
+        deployment = _completed(deployment, _read_server(server, builds).deployment, server.where, [])
+    return _completed(deployment, configured, "the configuration", [])
 
 
 def _read_launch_line(line: str, builds: Sequence[BuildConfig] = ()) -> DeploymentFacts:

@@ -41,9 +41,12 @@ def decide_check(
     now: datetime,
     launch: LaunchTest | None = None,
     report_only: bool = False,
+    unknown_accelerator: str = "",
 ) -> Result:
     """Decide on known issues and the launch line. A pass means that every release of the move was reviewed, no record
     blocks and the candidate takes the launch line; nothing was measured.
+
+    `unknown_accelerator`: that the one which was named is not known, in words.
     """
     book, move = WaiverBook(waivers, now.date()), move_of(baseline, candidate)
     issues, reasons = weigh_issues(findings, policy, book, has_baseline=baseline is not None)
@@ -69,7 +72,7 @@ def decide_check(
         command="check",
         decision=decision,
         exit_code=exit_code(decision, policy, report_only=report_only),
-        advice=advise_check(decision, reasons, coverage, baseline, candidate, move),
+        advice=advise_check(decision, reasons, coverage, baseline, candidate, move, unknown_accelerator),
         reasons=reasons,
         baseline=None if baseline is None else version_out(baseline),
         candidate=version_out(candidate),

@@ -291,6 +291,7 @@ def advise_check(
     baseline: Version | None,
     candidate: Version,
     move: Move | None,
+    unknown_accelerator: str = "",
 ) -> str:
     going = f"downgrade to {candidate}" if move is Move.DOWNGRADE else f"move to {candidate}"
     codes = {reason.code for reason in reasons}
@@ -305,12 +306,18 @@ def advise_check(
     undecided = [reason for reason in reasons if reason.code is ReasonCode.UNDECIDED]
     asked = "Give more facts about the deployment, then check again." if any(one.issue for one in undecided) else ""
     untried = "Start it once with your launch line." if any(one.issue is None for one in undecided) else ""
-    todo = _coverage_todo(coverage, baseline, candidate) if ReasonCode.NOT_COVERED in codes else ""
+    todo = ""
+    if ReasonCode.NOT_COVERED in codes:
+        todo = _coverage_todo(coverage, baseline, candidate, unknown_accelerator)
     return " ".join(filter(None, (todo, asked, untried)))
 
 
-def _coverage_todo(coverage: CoverageOut, baseline: Version | None, candidate: Version) -> str:
+def _coverage_todo(
+    coverage: CoverageOut, baseline: Version | None, candidate: Version, unknown_accelerator: str
+) -> str:
     """What to do where no review reaches."""
+    if coverage.platform is None and unknown_accelerator:
+        return f"A{unknown_accelerator[1:]}: correct it or name the platform (--platform), then check again."
     if coverage.platform is None:
         return "Name the accelerator (--accelerator) or the platform (--platform), then check again."
     if coverage.nearest_release is not None:

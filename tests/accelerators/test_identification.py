@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.accelerators.registry import Identity, accelerator_matches, gpu_level, identify
+from regress_gate.accelerators.registry import (
+    Identity,
+    accelerator_matches,
+    gpu_level,
+    identify,
+    is_same_part,
+    unknown_accelerator,
+)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +66,27 @@ def test_other_hardware_has_a_platform_and_no_level(platform: str, names: list[s
 @pytest.mark.parametrize("name", ["", "quantum", "RTX 6000", "H2000", "the GPU"])
 def test_a_name_that_is_not_known_says_nothing(name: str) -> None:
     assert identify(name) == Identity()
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("H1000", "H100"), ("8x H1000", "H100"), ("mi3000x", "MI300X"), ("RTX 40900", "RTX 4090"), ("L40SS", "L40S")],
+)
+def test_a_name_that_is_not_known_is_said_with_the_nearest(name: str, near: str) -> None:
+    assert unknown_accelerator(name) == f"accelerator {name!r} is not known here (did you mean {near!r}?)"
+
+
+def test_a_name_like_no_other_is_said_alone_and_a_known_one_not_at_all() -> None:
+    assert unknown_accelerator("quantum") == "accelerator 'quantum' is not known here"
+    for name in (None, "NVIDIA H100 80GB HBM3", "nvidia", "cpu", "v6e", "Gaudi 3"):
+        assert unknown_accelerator(name) == ""
+
+
+def test_what_qualifies_a_part_makes_no_other_part() -> None:
+    assert is_same_part("H100 NVL", "NVIDIA H100 80GB HBM3")
+    assert is_same_part("MI300X", "AMD Instinct MI300X OAM")
+    assert not is_same_part("H100", "NVIDIA H200")
+    assert not is_same_part("A10", "A10G")
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,27 @@ def test_a_file_may_say_that_its_launch_line_is_complete(gate):
         assert applies(checked(gate, "check", "v0.19.1", "--from", "v0.19.0"), "VLLM-28882") == answer
 
 
+def test_names_that_are_not_known_are_noted_once_and_taken_as_they_are(gate):
+    flags = ("--accelerator", "H1000", "--quantization", "fp88", "--gpu-arch", "sm90")
+    done = gate(*MOVE, *flags)
+    assert done.err == (
+        "regress-gate: note: accelerator 'H1000' is not known here (did you mean 'H100'?)\n"
+        "regress-gate: note: quantization 'fp88' is not known here (did you mean 'fp8'?)\n"
+    )
+    coverage = gate(*MOVE, *flags, "--format", "json").json["coverage"]
+    assert coverage["platform"] == "cuda"  # sm90 is sm_90
+
+
+def test_the_advice_says_that_the_accelerator_is_not_known(gate):
+    advice = gate(*MOVE, "--accelerator", "H1000", "--format", "json").json["advice"]
+    assert advice.startswith(
+        "Accelerator 'H1000' is not known here (did you mean 'H100'?): correct it or name the platform (--platform), "
+        "then check again."
+    )
+    assert "Name the accelerator" not in advice
+    assert "Name the accelerator" in checked(gate, *MOVE)["advice"]
+
+
 def test_a_variable_can_be_said_not_to_be_set(gate):
     flags = ("check", "v0.15.0", "--from", "v0.14.1", "--accelerator", "MI300X")
     assert applies(checked(gate, *flags), "VLLM-34641") == "unknown"

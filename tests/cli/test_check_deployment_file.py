@@ -90,6 +90,25 @@ class TestOneServer:
         flags = ("--quantization", "fp8", "--engine-arg", "quantization=fp8")
         assert issue(gate(*given, *flags).json, "VLLM-41306")["applies"] == "no"
 
+    @pytest.mark.parametrize(
+        ("flags", "note", "platform"),
+        [
+            (("--accelerator", "MI300X"), "accelerator MI300X is used; ", "rocm"),
+            (("--accelerator", "H100"), "accelerator H100 is used; ", "cuda"),
+            (("--gpu-arch", "gfx942"), "GPU level gfx942 is used; ", "rocm"),
+            (("--platform", "cpu"), "platform cpu is used; ", "cpu"),
+            (("--accelerator", "H200"), "", "cuda"),
+            (("--accelerator", "sm_90"), "", "cuda"),
+        ],
+    )
+    def test_of_hardware_that_contradicts_the_file_the_flag_counts_whole(self, gate, write, flags, note, platform):
+        write("k8s.yaml", MIXTRAL)
+        done = gate("check", "v0.20.0", "--deployment", "k8s.yaml", *flags, "--format", "json")
+        assert done.json["coverage"]["platform"] == platform
+        notes = [line for line in done.err.splitlines() if "is used" in line]
+        said = f"regress-gate: note: {note}k8s.yaml:9 says accelerator NVIDIA H200"
+        assert notes == ([said] if note else [])
+
     def test_the_configuration_names_the_file_relative_to_itself(self, gate, write):
         (gate.directory / "deploy").mkdir()
         write("deploy/k8s.yaml", MIXTRAL)

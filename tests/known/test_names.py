@@ -72,6 +72,17 @@ def test_quantizations(pattern: str, given_name: str, matches: bool | None) -> N
     assert names.quantization_matches(pattern, given_name) is matches
 
 
+@pytest.mark.parametrize("name", ["fp8", "FP8_E4M3", "none", "bf16", "int4-awq", "w4a16", "nvfp4", "auto-gptq", "gguf"])
+def test_a_quantization_that_holds_a_known_name_is_known(name: str) -> None:
+    assert names.unknown_quantization(name) == ""
+
+
+def test_one_that_is_not_known_is_said_with_the_nearest() -> None:
+    said = "quantization 'fp88' is not known here (did you mean 'fp8'?)"
+    assert names.unknown_quantization("fp88") == said
+    assert names.unknown_quantization("ours") == "quantization 'ours' is not known here"
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [

@@ -8,12 +8,31 @@ import json
 import math
 import re
 from fnmatch import fnmatchcase
+from functools import cache
 
 from regress_gate.model.deployment import ArgValue, engine_arg_key
+from regress_gate.text import excerpt, nearest
+from regress_gate.vllm.release_tables import any_release
 
 _UNQUANTIZED = {"none", "no", "unquantized", "bf16", "bfloat16", "fp16", "float16", "half", "fp32", "float32"}
 _CONTAINERS = {"compressed-tensors", "modelopt", "quark", "auto", "w8a8"}
 """Formats that can contain FP8, INT4, FP4… weights: the name does not say which."""
+_FORMATS = (
+    *("fp4", "nvfp4", "mxfp6", "int4", "int8", "gguf", "bitsandbytes", "bnb", "aqlm", "squeezellm", "deepspeedfp"),
+    *(
+        "hqq",
+        "rtn",
+        "qqq",
+        "tpu_int8",
+        "ptpc_fp8",
+        "modelopt_fp8",
+        "petit_nvfp4",
+        "gptq_bitblas",
+        "auto_round",
+        "ascend",
+    ),
+)
+"""Quantizations beside those that releases of which this program has the arguments take."""
 
 _SHORT_ARGS = {
     "tp": "tensor_parallel_size",
@@ -75,6 +94,23 @@ def quantization_matches(pattern: str, name: str) -> bool | None:
 def quantization_is_clear(name: str) -> bool:
     """Whether the name says which number format it holds."""
     return quantization_name(name) not in _CONTAINERS
+
+
+def unknown_quantization(name: str) -> str:
+    """`quantization 'fp88' is not known here (did you mean 'fp8'?)`; empty for a name that holds a known one."""
+    given, known = quantization_name(name), _quantizations()
+    parts = {part for one in known for part in one.split("-")} | known
+    if given in known or parts.intersection(given.split("-")) or re.search(r"(?<![a-z])w\d+a\d+", given):
+        return ""
+    near = nearest(given, sorted(known))
+    return f"quantization {excerpt(name, 60)!r} is not known here" + (f" (did you mean {near!r}?)" if near else "")
+
+
+@cache
+def _quantizations() -> frozenset[str]:
+    """Those that some release takes as an argument, and those that models and people name."""
+    taken = any_release().arguments["quantization"].names or ()
+    return frozenset(map(quantization_name, (*taken, *_CONTAINERS, *_FORMATS, "none")))
 
 
 def canonical_args(engine_args: dict[str, ArgValue]) -> dict[str, ArgValue]:
