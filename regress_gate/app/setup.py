@@ -13,9 +13,12 @@ from pathlib import Path
 from packaging.version import Version as Pep440
 
 from regress_gate.accelerators.registry import accelerator_matches, find_accelerators
+from regress_gate.app.deployment_facts import gather_deployment
 from regress_gate.app.settings import CONFIG_NAME, Settings, read_config, toml_string
 from regress_gate.errors import InputError
 from regress_gate.files import open_regular, write_output_file
+from regress_gate.known.matching.names import model_matches
+from regress_gate.model.deployment import Deployment
 from regress_gate.model.version import Ref, Version
 from regress_gate.paths import WORKFLOW_FOLDER, shipped_workflows, store_file
 from regress_gate.pins.git_tree import REGULAR, Repository
@@ -26,7 +29,7 @@ from regress_gate.store.store_interface import StoreLocation
 from regress_gate.suites import is_suite_path, load_suite, shipped_suites
 from regress_gate.text import did_you_mean, is_valid_name, natural_key
 from regress_gate.vllm.deployed_server import DeployedServer
-from regress_gate.vllm.deployment_files import read_deployments
+from regress_gate.vllm.deployment_files import read_deployment, read_deployments
 
 DEFAULT_WORKFLOWS = ("upgrade-gate", "upgrade-gate-comment")
 """Those that need no machine of the user's."""
@@ -55,11 +58,20 @@ class Surroundings:
     """Of the repository, or the directory itself."""
     is_repository: bool
     deployment: Detected
+    pinned: Detected
+    """The version that its files pin."""
+    store: Detected
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What is served now, as far as it was found."""
+
     version: Detected
     accelerator: Detected
     platform: str | None
     """That the deployment is for: `cuda`."""
-    store: Detected
+    model: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,59 +107,81 @@ class Setup:
     notes: list[str] = field(default_factory=list)
 
 
-def look_around(directory: Path, accelerator: str | None = None) -> Surroundings:
-    """The defaults of the questions. Reads files, and asks git and the drivers; changes nothing."""
+def look_around(directory: Path) -> Surroundings:
+    """The defaults of the questions about a directory. Reads files, and asks git; changes nothing."""
     root, names, pinned = _repository_files(directory)
     is_repository = names is not None
     servers = list(_deployment_files(root, sorted(names if names is not None else _walk(root), key=_shallow_first)))
     deployment = Detected(None, "no file that starts a vLLM server was found")
-    version = pinned
-    found: DeployedServer | None = None
     if servers:
         # A Dockerfile often names the image alone, and another file what is served with it.
-        name, found = next((one for one in servers if one[1].words), servers[0])
+        name = next((name for name, server in servers if server.words), servers[0][0])
         others = f"; {len(servers) - 1} more start servers, too" if len(servers) > 1 else ""
         deployment = Detected(name, f"it starts a vLLM server{others}")
-        if found.version is not None:
-            version = Detected(str(found.version), f"{name} starts it")
     return Surroundings(
         root=root,
         is_repository=is_repository,
         deployment=deployment,
-        version=version,
-        accelerator=_accelerator(found, accelerator),
-        platform=None if found is None else found.platform,
+        pinned=pinned,
         store=Detected(str(store_file()), "a file of this user"),
     )
 
 
-def _accelerator(server: DeployedServer | None, given: str | None) -> Detected:
+def look_at_deployment(around: Surroundings, name: str | None, accelerator: str | None = None) -> Served:
+    """The defaults of the questions about a deployment file, FILE or FILE#NAME from the root; what it does not say,
+    and everything without one, the pins of the directory and the drivers of this machine say.
+
+    Raises InputError for a file that cannot be read or starts no server.
+    """
+    if name is None:
+        return Served(around.pinned, _accelerator(None, "", accelerator), platform=None, model=None)
+    told = gather_deployment(Deployment(), Deployment(), server=read_deployment(str(around.root / name))[0])
+    return Served(
+        version=around.pinned if told.version is None else Detected(str(told.version), f"{name} starts it"),
+        accelerator=_accelerator(told.deployment.accelerator, name, accelerator),
+        platform=told.deployment.platform,
+        model=told.deployment.model,
+    )
+
+
+def _accelerator(asked: str | None, by: str, given: str | None) -> Detected:
     if given is not None:
         return Detected(given, "--accelerator")
-    if server is not None and server.accelerator is not None:
-        return Detected(server.accelerator, f"{server.where} asks for it")
+    if asked is not None:
+        return Detected(asked, f"{by} asks for it")
     accelerators = find_accelerators()
     if accelerators is not None:
         return Detected(accelerators.name, "this machine has it")
     return Detected(None, "this machine has none; known issues can be matched where one is named")
 
 
-def propose_suite(accelerator: str | None, platform: str | None) -> Detected:
-    """The shipped suite for an accelerator. Where none is known: that for processors, unless the deployment is for
-    another platform."""
-    suites = shipped_suites()
-    fitting = [
-        suite.name
-        for suite in suites.values()
-        if accelerator and suite.accelerator and accelerator_matches(suite.accelerator, accelerator)
-    ]
+def propose_suite(accelerator: str | None, platform: str | None, model: str | None) -> Detected:
+    """The shipped suite that serves a model on an accelerator; of several the one of the shortest name, because those
+    for one side of a model have a longer one (`h100-llama8b-capacity`). None of another model: what it measures says
+    little about this one. Where no accelerator is known: that for processors, unless the deployment is for another
+    platform."""
     if accelerator == "cpu" or (accelerator is None and platform in (None, "cpu")):
         return Detected("cpu-tiny", "made for machines without an accelerator")
-    if fitting:
-        return Detected(fitting[0], f"made for {accelerator}; `regress-gate suite list` shows {len(fitting)}")
     if accelerator is None:
         return Detected(None, f"which {platform} device you serve on is not known; `regress-gate suite list` shows all")
-    return Detected(None, f"none is made for {accelerator}: `regress-gate suite new` begins one")
+    fitting = [
+        suite
+        for suite in shipped_suites().values()
+        if suite.accelerator and accelerator_matches(suite.accelerator, accelerator)
+    ]
+    begin = "`regress-gate suite new FILE` begins one"
+    if not fitting:
+        return Detected(None, f"none is made for {accelerator}: {begin}")
+    if model is None:
+        listed = f"`regress-gate suite list` shows {len(fitting)} for {accelerator}"
+        return Detected(None, f"which model you serve is not known; {listed}")
+    serving = [
+        suite for suite in fitting if (own := suite.deployment().model) and model_matches(own, model) is not False
+    ]
+    if not serving:
+        return Detected(None, f"none for {accelerator} serves {model}: {begin}")
+    suite = min(serving, key=lambda suite: len(suite.name))
+    return Detected(suite.name, f"it serves {suite.deployment().model}: {suite.description.rstrip('.')}")
 
 
 def _repository_files(directory: Path) -> tuple[Path, list[str] | None, Detected]:
@@ -313,8 +347,6 @@ def _config_text(answers: Answers, around: Surroundings) -> str:
         load_suite(str(around.root / answers.suite) if is_suite_path(answers.suite) else answers.suite)
     if answers.testbed is not None and not is_valid_name(answers.testbed):
         raise InputError(f"{answers.testbed!r} is no name of a testbed", where="--testbed")
-    if answers.deployment is not None:
-        read_deployments(str(around.root / answers.deployment.partition("#")[0]))
     tables: Mapping[str, Mapping[str, str | None]] = {
         "store": {"url": answers.store},
         "defaults": {"suite": answers.suite, "testbed": answers.testbed},

@@ -63,6 +63,7 @@ def init(
         Answers,
         Detected,
         look_around,
+        look_at_deployment,
         next_steps,
         plan_setup,
         propose_suite,
@@ -72,7 +73,7 @@ def init(
 
     if action is not None and not _ACTION.fullmatch(action):
         raise InputError(f"{action!r} is no action", where="--action", todo="write OWNER/regress-gate@REF")
-    around = look_around(directory, None if accelerator == "none" else accelerator)
+    around = look_around(directory)
     asks = sys.stdin is not None and sys.stdin.isatty() and not yes
 
     def answer(question: str, flag: str | None, found: Detected, nothing: str = "none") -> str | None:
@@ -87,13 +88,16 @@ def init(
         return None if given == nothing else str(given)
 
     starts = answer("Which file starts your servers?", deployment, around.deployment)
-    version = answer("Which version of vLLM do you run now?", pin, around.version)
-    served_on = answer("Which accelerator do you serve on?", accelerator, around.accelerator)
+    told = look_at_deployment(around, starts, None if accelerator == "none" else accelerator)
+    version = answer("Which version of vLLM do you run now?", pin, told.version)
+    served_on = answer("Which accelerator do you serve on?", accelerator, told.accelerator)
     answers = Answers(
         deployment=starts,
         version=version,
         accelerator=served_on,
-        suite=answer("Which suite do you measure with?", suite, propose_suite(served_on, around.platform)),
+        suite=answer(
+            "Which suite do you measure with?", suite, propose_suite(served_on, told.platform, told.model or model)
+        ),
         store=answer(
             "Where are measurements kept?", store, Detected(None, f"default: {around.store.value}"), "default"
         ),

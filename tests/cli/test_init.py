@@ -20,6 +20,17 @@ services:
     image: vllm/vllm-openai:v0.19.1
     command: ["--model", "meta-llama/Llama-3.1-8B-Instruct", "--tensor-parallel-size", "2"]
 """
+ON_H100 = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: llm}
+spec:
+  template:
+    spec:
+      nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
+      containers:
+        - {name: vllm, image: "vllm/vllm-openai:v0.30.0", args: [--model, MODEL]}
+"""
 FLAGS = ("--accelerator", "H100", "--store", "default")
 
 
@@ -50,16 +61,48 @@ def test_what_it_writes_is_taken_by_the_other_commands(gate, deployed):
 @pytest.mark.parametrize(
     ("accelerator", "says"),
     [
-        ("H100", "Which suite do you measure with? h100-"),
+        ("H100", "Which suite do you measure with? h100-llama8b (it serves meta-llama/Llama-3.1-8B-Instruct: A dense"),
+        ("H200", "Which suite do you measure with? none (none for H200 serves meta-llama/Llama-3.1-8B-Instruct: "),
+        ("B300", "Which suite do you measure with? none (none is made for B300: `regress-gate suite new FILE` begins"),
         ("none", "Which suite do you measure with? none (which cuda device you serve on is not known"),
         ("cpu", "Which suite do you measure with? cpu-tiny (made for machines without an accelerator)"),
     ],
 )
 @pytest.mark.usefixtures("deployed")
-def test_the_suite_is_for_what_is_served_on(gate, accelerator, says):
+def test_the_suite_is_for_the_model_and_for_what_it_is_served_on(gate, accelerator, says):
     done = gate("init", "--accelerator", accelerator, "--store", "default", "--testbed", "a", "--dry-run")
     assert (done.code, done.err) == (0, "")
     assert says in done.out
+
+
+def test_the_file_that_is_given_answers_the_other_questions(gate, deployed):
+    deployed.write("k8s.yaml", ON_H100.replace("MODEL", "Qwen/Qwen3-30B-A3B"))
+    for target in ("k8s.yaml", "k8s.yaml#llm"):
+        done = gate("init", "--yes", "--deployment", target, "--dry-run")
+        assert (done.code, done.err) == (0, "")
+        assert f"0.30.0 ({target} starts it)" in done.out
+        assert f"NVIDIA H100 80GB HBM3 ({target} asks for it)" in done.out
+        assert "Which suite do you measure with? h100-moe (it serves Qwen/Qwen3-30B-A3B: " in done.out
+    assert "no server 'other'" in gate("init", "--yes", "--deployment", "k8s.yaml#other", "--dry-run").error
+
+
+def test_without_a_file_the_repository_and_the_flags_answer(gate, deployed):
+    deployed.write("requirements.txt", "vllm==0.20.0\n")
+    without = ("init", "--yes", "--deployment", "none", "--accelerator", "H100", "--dry-run")
+    assert "0.20.0 (requirements.txt:1 pins it)" in gate(*without).out
+    assert (
+        "none (which model you serve is not known; `regress-gate suite list` shows 11 for H100)" in gate(*without).out
+    )
+    assert "h100-moe (" in gate(*without, "--model", "Qwen/Qwen3-30B-A3B").out
+
+
+def test_no_suite_of_another_model_is_written(gate, deployed):
+    deployed.write("k8s.yaml", ON_H100.replace("MODEL", "Qwen/Qwen3-32B"))
+    done = gate("init", "--yes", "--deployment", "k8s.yaml")
+    assert done.code == 0, done.err
+    begin = "`regress-gate suite new FILE` begins one"
+    assert f"none (none for NVIDIA H100 80GB HBM3 serves Qwen/Qwen3-32B: {begin})" in done.out
+    assert "suite" not in (deployed.root / "regress-gate.toml").read_text()
 
 
 def test_names_that_are_given_stand_in_the_workflows(gate, deployed):
