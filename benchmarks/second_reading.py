@@ -44,6 +44,7 @@ OTHER_READINGS = (
     "before_tenth",
     "after_tenth",
     "before_eleventh",
+    "newest_releases",
 )
 
 
