@@ -17,6 +17,7 @@ _NAME = r"[\w.-]{1,100}/[\w.-]{1,100}"
 _THREAD = re.compile(
     rf"https://(?P<host>[\w.-]+(?::\d+)?)/(?P<repo>{_NAME})/(?P<kind>issues|pull)/(?P<number>[1-9]\d{{0,8}})(?!\d)"
 )
+_PUBLISHED = re.compile(rf"https://[\w.-]+(?::\d+)?/{_NAME}/(blob|releases)/")
 _REFERENCE = (
     rf"(?:https://[\w.-]+/(?P<linked>{_NAME})/(?:issues|pull)/|(?P<named>{_NAME})?#)(?P<number>[1-9]\d{{0,8}})(?!\d)"
 )
@@ -58,6 +59,21 @@ class ThreadRef:
     @property
     def url(self) -> str:
         return f"https://{self.host}/{self.repo}/{self.kind}/{self.number}"
+
+
+def published_kind(url: str) -> Literal["source", "release notes"] | None:
+    """What a record without a thread was read in, by the address that it has in place of one; None for others."""
+    match = _PUBLISHED.match(url)
+    return None if match is None else "source" if match[1] == "blob" else "release notes"
+
+
+def shown_address(url: str) -> str:
+    """The address as a person reads it. The tracker of each record has an address of its own: on a page of sources or
+    of a release an anchor may serve that alone, and the page has none of that name. GitHub's own are numbers of lines
+    and headings in lower case."""
+    page, _, anchor = url.partition("#")
+    is_own = re.fullmatch(r"L\d+(?:-L\d+)?|[^A-Z]*", anchor) is not None
+    return url if is_own or published_kind(url) is None else page
 
 
 def reference(repo: str, number: int) -> str:

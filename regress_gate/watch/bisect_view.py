@@ -16,6 +16,7 @@ from typing import Any
 
 from regress_gate import __version__
 from regress_gate.errors import ExitCode
+from regress_gate.known.threads import shown_address
 from regress_gate.model.metric import Scale
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.version import Version
@@ -130,7 +131,9 @@ class BisectReport(View):
             held = [] if (command := self._attribution(stage)) is None else [Paragraph((_HOLD, Code(command)))]
             blocks.append(Section("Libraries that differ between the two", (ItemList(tuple(changes)), *held)))
         if self.known_issues:
-            items = tuple((f"{one.id} ({one.why}): {one.summary} ", Link(one.url)) for one in self.known_issues)
+            items = tuple(
+                (f"{one.id} ({one.why}): {one.summary} ", Link(shown_address(one.url))) for one in self.known_issues
+            )
             blocks.append(Section("Known issues that may be it", (ItemList(items),)))
         if self.notes:
             blocks.append(Section("Not done", (ItemList(self.notes),)))

@@ -18,6 +18,7 @@ import yaml
 from regress_gate.bench.provision.interface import ServeRequest, serve_arguments
 from regress_gate.known.matching.names import canonical_args
 from regress_gate.known.records.curation import PLACEHOLDER, draft_id
+from regress_gate.known.threads import shown_address
 from regress_gate.model.issue import VLLM_REPO, IssueKind
 from regress_gate.model.metric import Scale
 from regress_gate.model.result import SeriesResult, Verdict
@@ -242,7 +243,7 @@ class _UpstreamView(View):
             pairs.append(Pair("last build without it", build_text(finding.last_good)))
         if (url := commit_range(finding.last_good, finding.first_bad)) is not None:
             pairs.append(Pair("commits between them", Link(url)))
-        pairs += [Pair("may be related", Link(one.url)) for one in finding.known_issues[:5]]
+        pairs += [Pair("may be related", Link(shown_address(one.url))) for one in finding.known_issues[:5]]
         lead = "; ".join(f"{one.name}: {one.change_text}" for one in shown[:3])
         return [Paragraph(f"{lead}." if lead else PLACEHOLDER), Pairs(tuple(pairs))]
 

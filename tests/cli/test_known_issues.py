@@ -132,6 +132,12 @@ class TestIssues:
         assert "Choose the former backend by hand. --moe-backend triton" in words
         assert "Take FlashInfer out of the choice. VLLM_USE_FLASHINFER_MOE_FP16=0" in words
 
+    def test_a_record_without_a_thread_shows_what_was_read(self, gate):
+        shown = "".join(gate("issues", "show", "REL-0240-91").out.split())
+        assert "sourcenothread;read2026-" in shown
+        assert "/blob/v0.24.0/vllm/config/vllm.py" in shown
+        assert "#REL" not in shown
+
     def test_the_shipped_records_have_no_lint_errors(self, gate):
         done = gate("issues", "lint")
         assert done.code == 0, done.out

@@ -48,6 +48,15 @@ def test_the_status_and_its_reason(
     assert why in found_why
 
 
+@pytest.mark.parametrize(
+    ("page", "kind"), [("blob/v0.24.0/vllm/config/vllm.py#REL-0240-91", "source"), ("releases/tag/v1", "release notes")]
+)
+def test_a_record_without_a_thread_is_said_to_have_none(page: str, kind: str) -> None:
+    tracker = {"url": f"{REPO}/{page}", "state": "unknown", "checked": "2026-11-01"}
+    found = fix_status(record(affected=[UNFIXED], tracker=tracker), Version.parse("0.21.0"))
+    assert found == (Status.UNKNOWN, f"no thread; read in the published {kind} on 2026-11-01")
+
+
 @pytest.mark.parametrize("ranges", [UNFIXED, FIXED, BACK, GONE, IN_MAIN])
 @pytest.mark.parametrize("state", ["open", "closed", "merged", "unknown"])
 @pytest.mark.parametrize("candidate", ["0.19.0", "0.20.0", "0.22.0", "0.23.0", "0.24.0", "0.30.0", "commit:ccccccc"])

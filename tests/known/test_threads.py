@@ -9,7 +9,9 @@ from regress_gate.known.threads import (
     carries,
     closing_references,
     duplicate_references,
+    published_kind,
     reverted_references,
+    shown_address,
     subject_effect,
 )
 
@@ -44,6 +46,27 @@ def test_a_thread_is_known_by_its_address(url: str, key: str, kind: str) -> None
 )
 def test_other_addresses_are_no_threads(url: str) -> None:
     assert ThreadRef.parse(url) is None
+
+
+FILE = "https://github.com/vllm-project/vllm/blob/v0.24.0/vllm/config/vllm.py"
+NOTES = "https://github.com/vllm-project/vllm/releases/tag/v0.24.0"
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "shown"),
+    [
+        (f"{FILE}#REL-0240-91", "source", FILE),
+        (f"{FILE}#ErnieModel", "source", FILE),
+        (f"{FILE}#L438", "source", f"{FILE}#L438"),
+        (f"{FILE}#L4-L12", "source", f"{FILE}#L4-L12"),
+        (f"{NOTES}#REL-0240-301", "release notes", NOTES),
+        (f"{NOTES}#new-models", "release notes", f"{NOTES}#new-models"),
+        (f"https://github.com/{REPO}/issues/1#Comment", None, f"https://github.com/{REPO}/issues/1#Comment"),
+        ("https://jira.example.org/browse/SITE-7", None, "https://jira.example.org/browse/SITE-7"),
+    ],
+)
+def test_an_anchor_that_only_tells_records_apart_is_not_shown(url: str, kind: str | None, shown: str) -> None:
+    assert (published_kind(url), shown_address(url)) == (kind, shown)
 
 
 @pytest.mark.parametrize(

@@ -264,6 +264,16 @@ def test_a_page_that_is_too_long_keeps_the_severe_issues_longest() -> None:
 
 
 @both
+def test_where_there_is_no_thread_the_page_is_called_what_it_is(format_: str) -> None:
+    file = "https://github.com/vllm-project/vllm/blob/v0.24.0/vllm/config/vllm.py"
+    text = "".join(shown(checked(an_issue(1, url=f"{file}#REL-0240-91")), format_, width=200).split())
+    assert "source" in text
+    assert "/vllm/config/vllm.py" in text.replace("\\", "")
+    assert "thread" not in text
+    assert "REL-0240-91" not in text
+
+
+@both
 def test_many_reasons_that_ask_for_a_fact_are_one(format_: str) -> None:
     asked = [
         Reason(code=ReasonCode.UNDECIDED, issue=f"VLLM-{number}", text=f"VLLM-{number} would block if it applies: x")

@@ -17,7 +17,7 @@ from packaging.version import Version as Pep440
 
 from regress_gate.bench.inspect.wheel_metadata import DemandedVersions
 from regress_gate.known.matching import names
-from regress_gate.known.threads import ThreadRef
+from regress_gate.known.threads import ThreadRef, published_kind
 from regress_gate.model.issue import VLLM_REPO, Change, CodeCondition, Event, IssueKind, KnownIssue, Range, Status
 from regress_gate.model.version import Version, version_key
 from regress_gate.vllm.build_config import Argument, BuildConfig, is_fixed
@@ -153,6 +153,9 @@ def fix_status(issue: KnownIssue, candidate: Version, *, in_code: bool | None = 
             return Status.CLOSED_UNFIXED, f"the thread is the change itself; no revert is known {seen}"
         case "merged":
             return Status.UNKNOWN, f"merged, but no fixed release is recorded {seen}"
+        case _ if kind := published_kind(issue.tracker.url):
+            day = issue.tracker.checked.isoformat()
+            return Status.UNKNOWN, f"no thread; read in the published {kind} on {day}"
         case _:
             return Status.UNKNOWN, f"the state of the thread is not known {seen}"
 

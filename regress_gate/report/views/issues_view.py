@@ -16,6 +16,7 @@ from regress_gate.known.matching.findings import (
     rank_missing_facts,
     waits_for_launch_line,
 )
+from regress_gate.known.threads import published_kind, shown_address
 from regress_gate.model.issue import Applies, Effect, Severity
 from regress_gate.model.result import Decision, ExplanationOut, IssueObservation, KnownIssueOut, ReasonCode, Result
 from regress_gate.report.document import (
@@ -451,5 +452,5 @@ def _pairs(one: KnownIssueOut) -> tuple[Pair, ...]:
         more: list[Line] = [Code(flag) for flag in wording.flags(workaround.engine_args, workaround.env)]
         more += [f"costs: {workaround.cost}"] if workaround.cost else []
         pairs.append(Pair("workaround", workaround.text, tuple(more)))
-    pairs.append(Pair("thread", Link(one.url)))
+    pairs.append(Pair(published_kind(one.url) or "thread", Link(shown_address(one.url))))
     return tuple(pairs)

@@ -6,6 +6,7 @@ from typing import Any
 
 from regress_gate.known.matching.versions import range_text
 from regress_gate.known.records.releases import BuildProof, spans_of
+from regress_gate.known.threads import published_kind, shown_address
 from regress_gate.model.issue import VLLM_REPO, Change, Fix, KnownIssue
 from regress_gate.report.document import Code, Detail, Document, Line, Link, Pair, Pairs, View
 from regress_gate.report.views import wording
@@ -82,7 +83,7 @@ def _pairs(record: KnownIssue) -> list[Pair]:
     pairs = [
         Pair("kind", f"{record.kind}, severity {record.severity}, confidence {record.confidence}"),
         Pair("affected", f"{range_text(record)}{no_regression}"),
-        Pair("tracker", (f"{_tracker(record)}, seen {record.tracker.checked}: ", Link(record.tracker.url))),
+        _tracker_pair(record),
     ]
     scope = record.scope.model_dump(exclude_none=True)
     pairs += _several("scope", [f"{key}: {value_text(value)}" for key, value in scope.items()] or ["every deployment"])
@@ -102,7 +103,7 @@ def _pairs(record: KnownIssue) -> list[Pair]:
     if record.details:
         pairs.append(Pair("details", record.details))
     pairs.append(Pair("evidence", record.evidence))
-    pairs += [Pair(reference.type.lower(), Link(reference.url)) for reference in record.references]
+    pairs += [Pair(reference.type.lower(), Link(shown_address(reference.url))) for reference in record.references]
     return [*pairs, Pair("reviewed", str(record.reviewed))]
 
 
@@ -110,7 +111,16 @@ def _several(label: str, lines: Sequence[Line]) -> list[Pair]:
     return [Pair(label, lines[0], tuple(lines[1:]))] if lines else []
 
 
+def _tracker_pair(record: KnownIssue) -> Pair:
+    address, day = Link(shown_address(record.tracker.url)), record.tracker.checked
+    if kind := published_kind(record.tracker.url):
+        return Pair(kind, (f"no thread; read {day}: ", address))
+    return Pair("tracker", (f"{_tracker(record)}, seen {day}: ", address))
+
+
 def _tracker(record: KnownIssue) -> str:
+    if published_kind(record.tracker.url):
+        return "no thread"
     reason = record.tracker.state_reason
     return record.tracker.state + (f" ({reason})" if reason else "")
 

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 from regress_gate.errors import ExitCode
 from regress_gate.gate.reasons import reported_issues
+from regress_gate.known.threads import published_kind, shown_address
 from regress_gate.model.issue import Applies, Effect, Severity
 from regress_gate.model.result import (
     Decision,
@@ -236,7 +237,7 @@ def _issue_details(issue: KnownIssueOut) -> Iterator[str]:
     for workaround in issue.workarounds:
         flags = " ".join(wording.flags(workaround.engine_args, workaround.env))
         yield f"workaround: {workaround.text}" + (f" [{flags}]" if flags else "")
-    yield f"thread: {issue.url}"
+    yield _address_line(issue)
 
 
 def _server_cases(result: Result) -> Iterator[Case]:
@@ -375,7 +376,11 @@ def _issue_finding(
 
 
 def _rule_details(issue: KnownIssueOut) -> Sequence[str]:
-    return [line for line in _issue_details(issue) if line.startswith(("workaround", "thread"))]
+    return [*(line for line in _issue_details(issue) if line.startswith("workaround")), _address_line(issue)]
+
+
+def _address_line(issue: KnownIssueOut) -> str:
+    return f"{published_kind(issue.url) or 'thread'}: {shown_address(issue.url)}"
 
 
 def _severity_tag(severity: Severity) -> str:
