@@ -11,7 +11,7 @@ from regress_gate.app.deployment_facts import deployment_out, launch_deployment
 from regress_gate.app.known_issues import Releases, issue_finder
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import resolve_stored_build, stored_versions
-from regress_gate.errors import InputError
+from regress_gate.errors import InputError, NoDataError
 from regress_gate.gate.check import decide_check, recommend_release, recommendation_text
 from regress_gate.gate.launch_line import LaunchTest, try_launch_line
 from regress_gate.known.matching.findings import exclusion_reasons, missing_facts_text
@@ -20,15 +20,13 @@ from regress_gate.known.records.releases import find_releases
 from regress_gate.model.issue import IssueFinding
 from regress_gate.model.policy import PolicyOverrides
 from regress_gate.model.result import ReasonCode, Result
-from regress_gate.model.version import Ref, Version
+from regress_gate.model.version import Ref, RefKind, Version
 from regress_gate.paths import release_cache_file
 from regress_gate.suites import load_suite
 from regress_gate.vllm import release_tables
 
 if TYPE_CHECKING:
     from regress_gate.app.build_code import CandidateBuild
-
-WITHOUT_BASELINE = "With --from, changed defaults and removed flags since the version that you run now are listed too."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +66,7 @@ def check_version(
     they contradict each other.
     """
     build: CandidateBuild | None = None
+    asks_latest = [text is not None and Ref.parse(text).kind is RefKind.LATEST for text in (version, baseline)]
     if candidate_env is not None:
         # With the readers of wheels and images, which a plain check does not need.
         from regress_gate.app.build_code import open_build
@@ -75,14 +74,16 @@ def check_version(
         build = open_build(candidate_env, os.environ)
         if recommend:
             raise InputError("one build is given", where="--candidate-env", todo="leave out --recommend")
+        if asks_latest[0]:
+            raise InputError("one build is given", where="--candidate-env", todo="leave out latest")
         version = _version_of_build(build, version)
     if version is None and not recommend:
         raise InputError("no version is given", todo="name a VERSION, or let --recommend choose one")
     facts, now = settings.deployment_facts, datetime.now(UTC)
-    # The package index is asked only for a recommendation.
-    index = settings.config.check.release_index
-    published = find_releases(index, release_cache_file(), now=now, offline=offline or not recommend)
-    before = facts.version if baseline is None else _find_build(baseline, settings)
+    # The package index is asked only for a recommendation, and for the newest release.
+    index, asks = settings.config.check.release_index, recommend or any(asks_latest)
+    published = find_releases(index, release_cache_file(), now=now, offline=offline or not asks)
+    before = facts.version if baseline is None else _find_build(baseline, settings, published.days)
     if baseline is not None and before is not None:
         _refuse_never_released(before, published.days, settings)
     notes = list(facts.notes)
@@ -125,8 +126,8 @@ def check_version(
         best = recommend_release(published.days, decide, baseline=before, today=now.date(), min_age_days=age)
         recommended = best.version or Version.parse(str(max(published.days)))
         recommendation = recommendation_text(best, before)
-        notes += [published.note] if published.note else []
-    candidate = recommended if version is None else _find_build(version, settings)
+    notes += [published.note] if published.note and asks else []
+    candidate = recommended if version is None else _find_build(version, settings, published.days)
     assert candidate is not None  # noqa: S101 - one of both was asked for
     # The file of a pull request names the candidate already.
     named = {build.number for build in (before, candidate) if build is not None}
@@ -138,7 +139,7 @@ def check_version(
         "" if version is None else result.advice,
         recommendation,
         missing_facts_text(findings, deciding, complete=facts.deployment.complete),
-        WITHOUT_BASELINE if before is None else "",
+        _without_baseline(candidate) if before is None else "",
     ]
     deployment = deployment_out(settings.deployed_server)
     release = None if best is None or best.version is None else str(best.version)
@@ -150,6 +151,14 @@ def check_version(
     }
     result = result.model_copy(update=update)
     return CheckedVersion(result, before, candidate, findings, tuple(notes))
+
+
+def _without_baseline(candidate: Version) -> str:
+    """Where changed settings are found: with --from, those on which there is a record, and elsewhere all of them."""
+    return (
+        "With --from, the records of defaults and flags that changed since the version that you run now count, too; "
+        f"`regress-gate diff-config BASE {candidate}` lists all that changed."
+    )
 
 
 def _version_of_build(build: "CandidateBuild", version: str | None) -> str:
@@ -194,7 +203,18 @@ def _refuse_never_released(version: Version, releases: Releases, settings: Setti
     raise InputError(f"vLLM {version} was never released", where="--from", todo=f"the nearest release is {nearest}")
 
 
-def _find_build(text: str, settings: Settings) -> Version:
-    """The build that a ref means. Only a ref that is no version needs the store."""
+def _find_build(text: str, settings: Settings, releases: Releases) -> Version:
+    """The build that a ref means; `latest` is the newest release, whatever was measured. Raises NoDataError for another
+    ref that is no version and has no stored runs."""
     ref = Ref.parse(text)
-    return ref.version or resolve_stored_build(ref, settings)
+    if ref.version is not None:
+        return ref.version
+    if ref.kind is RefKind.LATEST:
+        return Version.parse(str(max(releases)))
+    try:
+        return resolve_stored_build(ref, settings)
+    except NoDataError:
+        if ref.kind is RefKind.PINNED:
+            raise  # it says how to pin one
+        todo = "name a version, which needs no stored runs: v0.33.0, latest or commit:SHA"
+        raise NoDataError(f"nothing that is stored is {ref}; {todo}") from None

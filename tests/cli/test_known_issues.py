@@ -7,6 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.cli.conftest import ROOT
+from tests.known.test_release_index import index
 
 SCHEMA = Draft202012Validator(json.loads((ROOT / "regress_gate" / "report" / "result.schema.json").read_text()))
 MOVE = ("check", "v0.19.1", "--from", "v0.19.0")
@@ -100,9 +101,38 @@ class TestCheck:
             )
             assert (done.out + done.err).replace("\n", "").isprintable()
 
-    def test_refs_that_need_the_store_are_looked_up(self, gate):
-        assert checked(gate, "check", "latest")["candidate"]["version"] == "0.32.0"
-        assert gate("check", "pinned").code == 5
+    def test_latest_is_the_newest_release_whatever_was_measured(self, gate):
+        done = gate("check", "latest", "--format", "json")
+        assert done.json["candidate"]["version"] == "0.33.0"
+        assert done.err.startswith("regress-gate: note: releases after 2026-11-22 are not known; name an index with")
+        assert gate("check", "v0.32.0", "--from", "latest", "--format", "json").json["move"] == "downgrade"
+
+    def test_latest_comes_from_the_index_unless_it_may_not_be_asked(self, gate):
+        day = [{"upload_time": "2026-11-25T00:00:00"}]
+        with index(json.dumps({"releases": {"0.33.0": day, "0.34.0": day}}).encode()) as (url, asked):
+            (gate.directory / "regress-gate.toml").write_text(f"[check]\nrelease_index = '{url}'\n")
+            offline = gate("check", "latest", "--offline", "--format", "json")
+            assert (offline.json["candidate"]["version"], asked) == ("0.33.0", [])
+            assert "offline: releases after 2026-11-22 are not known" in offline.err
+            assert checked(gate, "check", "latest")["candidate"]["version"] == "0.34.0"
+
+    def test_other_refs_are_looked_up_in_the_store(self, gate):
+        done = gate("check", "pinned")
+        assert (done.code, done.error.partition(";")[0]) == (5, "no pinned version has stored runs")
+        gate.import_starts("v0.20.0")
+        assert gate("baseline", "pin", "v0.20.0").code == 0
+        assert checked(gate, "check", "pinned")["candidate"]["version"] == "0.20.0"
+
+    @pytest.mark.parametrize("ref", ["nightly", "nightly@2026-11-20", "run:3"])
+    def test_a_ref_that_nothing_stored_has_is_refused_with_what_to_give(self, gate, ref):
+        done = gate("check", ref)
+        todo = "name a version, which needs no stored runs: v0.33.0, latest or commit:SHA"
+        assert (done.code, done.error) == (5, f"nothing that is stored is {ref}; {todo}")
+
+    def test_without_a_version_to_come_from_it_says_what_lists_all_changes(self, gate):
+        command = "`regress-gate diff-config BASE 0.20.0` lists all that changed."
+        assert command in checked(gate, "check", "v0.20.0", *MIXTRAL)["advice"]
+        assert command not in checked(gate, "check", "v0.20.0", "--from", "v0.19.1", *MIXTRAL)["advice"]
 
 
 class TestIssues:
