@@ -11,7 +11,7 @@ from regress_gate.app.deployment_facts import deployment_out
 from regress_gate.app.known_issues import find_known_issues, seen_releases
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import find_build_configs
-from regress_gate.errors import NoDataError, RegressGateError
+from regress_gate.errors import InputError, NoDataError, RegressGateError
 from regress_gate.gate.comparison_choice import ComparisonChoice, check_one_class, select_comparison
 from regress_gate.gate.config_changes import ConfigChange, compare_configs
 from regress_gate.gate.decide import GateInput, GateRules, decide_compare
@@ -26,7 +26,7 @@ from regress_gate.model.deployment import Deployment
 from regress_gate.model.metric import METRICS
 from regress_gate.model.policy import Policy, PolicyLayer, PolicyOverrides, Waiver, policy_weaknesses, weak_waivers
 from regress_gate.model.result import Result, Verdict, VersionSide
-from regress_gate.model.run import Run, SuiteRef
+from regress_gate.model.run import IMPORTED_SUITE, Run, SuiteRef
 from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.version import Ref, RefKind, Version
 from regress_gate.redaction import redact
@@ -42,7 +42,8 @@ from regress_gate.store.store_interface import (
     holdings_of,
     run_order,
 )
-from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite
+from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite, shipped_suites
+from regress_gate.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +217,18 @@ def _choose(store: CombinedStore, scope: ComparisonScope, suite: str | None) -> 
     try:
         return choose(inventory)
     except NoDataError:
+        _refuse_unknown_suite(scope.suite, inventory)
         _refuse_never_released([one for one in named if not any(held.version.matches(one) for held in inventory)])
         raise
+
+
+def _refuse_unknown_suite(suite: str | None, inventory: Sequence[Holding]) -> None:
+    """Raises InputError for the name of a suite that is neither shipped nor stored: a typing error."""
+    name = (suite or "").partition("@")[0]
+    known = {*shipped_suites(), IMPORTED_SUITE.name, *(held.suite.name for held in inventory)}
+    if suite is not None and not is_suite_path(suite) and name not in known:
+        near = did_you_mean(name, known)
+        raise InputError(f"no suite {name!r} is shipped or stored{near}", where="--suite") from None
 
 
 def _refuse_never_released(versions: Sequence[Version]) -> None:

@@ -67,6 +67,11 @@ class TestShippedBaselines:
         assert done.code == 5
         assert done.error == f"nothing is stored on testbed {testbed} {hint}; `{command}` would fill the gap"
 
+    def test_a_suite_that_is_not_known_is_named_with_the_nearest(self, gate):
+        done = gate("compare", "v0.19.0", "v0.19.1", "--suite", "cpu-tinny")
+        why = "--suite: no suite 'cpu-tinny' is shipped or stored (did you mean 'cpu-tiny'?)"
+        assert (done.code, done.error) == (2, why)
+
     def test_a_version_that_was_never_released_is_said_to_be_none(self, gate):
         done = gate("compare", "v0.19.7", "v0.24.0")
         assert (done.code, done.error) == (5, "vLLM 0.19.7 was never released; the nearest release is 0.19.1")
