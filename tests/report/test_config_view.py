@@ -12,6 +12,7 @@ from regress_gate.gate.launch_line import LaunchProblem, LaunchTest, RefusalKind
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.version import Version
 from regress_gate.report import RenderOptions, render
+from regress_gate.report.views import wording
 from regress_gate.report.views.config_view import ConfigChangesView
 
 from .strategies import hostile_text
@@ -140,3 +141,7 @@ def test_text_of_a_build_is_never_executed_by_the_terminal(
     assert all(cell_len(line) <= width for line in table.splitlines())
     assert not [sign for sign in table if sign != "\n" and unicodedata.category(sign) in ("Cc", "Cf", "Cs")]
     config_markdown([change], problems=(text,))
+
+
+def test_a_default_that_is_a_marker_for_not_set_is_shown_in_words() -> None:
+    assert wording.setting("<_UnsetType>") == "not set"

@@ -178,6 +178,8 @@ def setting(value: Any) -> str:
     """A default or an argument's value as people write it."""
     if value is None:
         return "none"
+    if value == "<_UnsetType>":  # vLLM's own marker, as the tables of its releases have it
+        return "not set"
     if value == "" or isinstance(value, (bool, list, dict)):
         return json.dumps(value, ensure_ascii=False)
     return str(value)
