@@ -115,6 +115,11 @@ def test_two_variants_are_pointed_out(gate: Gate) -> None:
     )
 
 
+def test_a_version_that_was_never_released_is_refused_with_the_nearest(gate: Gate) -> None:
+    done = gate("diff-config", "v0.29.7", "v0.33.0")
+    assert (done.code, done.error) == (2, "vLLM 0.29.7 was never released; the nearest release is 0.29.0")
+
+
 def test_an_unknown_version_offline_is_no_data(gate: Gate) -> None:
     done = gate("diff-config", "v0.19.1", "9.9.9", "--offline")
     assert done.code == 5
