@@ -22,6 +22,8 @@ from regress_gate.gate.audit.observations import (
     parse_scrape,
 )
 from regress_gate.known.matching.models import from_model_config, read_model_config
+from regress_gate.known.records.coverage import never_released
+from regress_gate.known.records.releases import shipped_releases
 from regress_gate.model.version import Ref
 from regress_gate.vllm.log_signals import ServerLog, read_server_log
 
@@ -43,7 +45,7 @@ def audit_servers(
     """The audit of each server of the deployment file; without one, of the deployment that the settings describe.
 
     `metrics` are at most two addresses or files; an address that is given twice is read twice, `window` seconds apart.
-    Raises InputError for what cannot be read, and for a version that is no release.
+    Raises InputError for what cannot be read, and for a version that is none or was never released.
     """
     servers = settings.for_each_server()
     log = None if settings.server_log is None else _read_log(settings.server_log, say)
@@ -57,6 +59,8 @@ def audit_servers(
     named = None if version is None else Ref.parse(version).version
     if version is not None and named is None:
         raise InputError(f"{version!r} is no version", todo="name the release that runs, such as v0.24.0")
+    if named is not None and (nearest := never_released(named, shipped_releases())) is not None:
+        raise InputError(f"vLLM {named} was never released", todo=f"the nearest release is {nearest}")
     audits = []
     for one in servers:
         seen = observe(one, log=log, metrics=scraped, model=model, targets=targets or Targets())

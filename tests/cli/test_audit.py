@@ -177,3 +177,9 @@ def test_a_file_that_is_no_log_of_vllm_is_an_error(gate, tmp_path):
     done = gate("audit", "--server-log", log)
     assert done.code == ExitCode.USAGE
     assert f"{log}: no vLLM server start found" in done.error
+
+
+def test_a_version_that_was_never_released_is_refused_with_the_nearest(gate):
+    done = gate("audit", "v0.29.7")
+    assert (done.code, done.error) == (2, "vLLM 0.29.7 was never released; the nearest release is 0.29.0")
+    assert gate("audit", "0.29.7+acme").code == 3
