@@ -39,7 +39,7 @@ PUBLISHES = "$ regress-gate ci publish "
 COMPOSE = """\
 services:
   chat:
-    image: vllm/vllm-openai:v{version}
+    image: {image}:v{version}
     command: --model {model}
 """
 SETTINGS = """\
@@ -61,8 +61,9 @@ def deployment(
     version: str, *, accelerator: str = "H200", model: str = "mistralai/Mixtral-8x7B-v0.1"
 ) -> dict[str, str]:
     """The files of the team: what is served, and on what."""
+    image = "vllm/vllm-openai-cpu" if accelerator == "cpu" else "vllm/vllm-openai"
     return {
-        "deploy/compose.yaml": COMPOSE.format(version=version, model=model),
+        "deploy/compose.yaml": COMPOSE.format(image=image, version=version, model=model),
         "regress-gate.toml": SETTINGS.format(accelerator=accelerator),
     }
 

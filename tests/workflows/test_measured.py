@@ -7,17 +7,21 @@ import json
 
 import pytest
 
-from tests.workflows.conftest import CHANGES, SERVES, STEADY, SUITE, TEAM_STORE, Team
+from tests.workflows.conftest import CHANGES, SERVES, STEADY, SUITE, TEAM_STORE, Team, deployment
 from tests.workflows.runner import ROOT
 
 pytestmark = pytest.mark.workflows
 
+MOVE = "0.19.0", "0.19.1"
 MEASURES = "$ regress-gate compare 0.19.0 0.19.1 --measure"
 UNANSWERED = {"regress-gate: known-issues": "success", "regress-gate: measured": "action_required"}
 
 
 def open_pull_request(team: Team, launch_line: str, who: str = "same") -> None:
-    before, after = CHANGES["pass"]
+    # On CPUs, as the machine that measures here: what it shows of a deployment on GPUs is nothing.
+    before, after = (
+        deployment(version, accelerator="cpu", model="meta-llama/Llama-3.1-8B-Instruct") for version in MOVE
+    )
     settings = before["regress-gate.toml"] + f"[provision]\nway = 'command'\ncommand = '{launch_line}'\n"
     files = {"regress-gate.toml": settings, "serving.yaml": SUITE}
     team.open_pull_request(before | files, after | files, who=who)
