@@ -22,7 +22,7 @@ from regress_gate.gate.audit.observations import (
     parse_scrape,
 )
 from regress_gate.known.matching.models import from_model_config, read_model_config
-from regress_gate.known.records.coverage import never_released
+from regress_gate.known.records.coverage import refuse_never_released
 from regress_gate.known.records.releases import shipped_releases
 from regress_gate.model.version import Ref
 from regress_gate.vllm.log_signals import ServerLog, read_server_log
@@ -59,8 +59,8 @@ def audit_servers(
     named = None if version is None else Ref.parse(version).version
     if version is not None and named is None:
         raise InputError(f"{version!r} is no version", todo="name the release that runs, such as v0.24.0")
-    if named is not None and (nearest := never_released(named, shipped_releases())) is not None:
-        raise InputError(f"vLLM {named} was never released", todo=f"the nearest release is {nearest}")
+    if named is not None:
+        refuse_never_released(named, shipped_releases())
     audits = []
     for one in servers:
         seen = observe(one, log=log, metrics=scraped, model=model, targets=targets or Targets())

@@ -15,7 +15,7 @@ from regress_gate.errors import InputError, NoDataError
 from regress_gate.gate.check import decide_check, recommend_release, recommendation_text
 from regress_gate.gate.launch_line import LaunchTest, try_launch_line
 from regress_gate.known.matching.findings import exclusion_reasons, missing_facts_text
-from regress_gate.known.records.coverage import never_released
+from regress_gate.known.records.coverage import never_released, refuse_never_released
 from regress_gate.known.records.releases import find_releases
 from regress_gate.model.issue import IssueFinding
 from regress_gate.model.policy import PolicyOverrides
@@ -195,12 +195,10 @@ def suggest_suite(settings: Settings, checked: CheckedVersion) -> str:
 
 def _refuse_never_released(version: Version, releases: Releases, settings: Settings) -> None:
     """Raises InputError for a baseline version that was never released: a typing error. A stored build exists."""
-    nearest = never_released(version, releases)
-    if nearest is None:
+    if never_released(version, releases) is None:
         return
-    if any(holding.version.matches(version) for holding in stored_versions(settings, everything=True)):
-        return
-    raise InputError(f"vLLM {version} was never released", where="--from", todo=f"the nearest release is {nearest}")
+    if not any(holding.version.matches(version) for holding in stored_versions(settings, everything=True)):
+        refuse_never_released(version, releases, where="--from")
 
 
 def _find_build(text: str, settings: Settings, releases: Releases) -> Version:

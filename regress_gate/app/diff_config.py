@@ -24,7 +24,7 @@ from regress_gate.errors import InputError, NoDataError
 from regress_gate.files import write_output_file
 from regress_gate.gate.config_changes import ConfigChange, compare_configs
 from regress_gate.gate.launch_line import LaunchTest, try_launch_line
-from regress_gate.known.records.coverage import never_released
+from regress_gate.known.records.coverage import refuse_never_released
 from regress_gate.known.records.releases import shipped_releases
 from regress_gate.model.config import ProvisionConfig
 from regress_gate.model.deployment import Deployment
@@ -137,8 +137,7 @@ def _read_or_ask(
     Raises InputError for a version that was never released, NoDataError for an unknown build if `offline`,
     ProvisionError if it can neither be read nor installed.
     """
-    if (nearest := never_released(version, shipped_releases())) is not None:
-        raise InputError(f"vLLM {version} was never released", todo=f"the nearest release is {nearest}")
+    refuse_never_released(version, shipped_releases())
     if offline:
         raise NoDataError(f"the arguments of {version} are not known here; without --offline they are read")
     if version.channel is Channel.RELEASE and version.variant is None and version.commit is None:

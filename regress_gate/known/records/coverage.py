@@ -16,6 +16,7 @@ from packaging.version import Version as Pep440
 from pydantic import Field, StringConstraints, ValidationError, field_validator
 
 from regress_gate.accelerators.registry import family_of_variant
+from regress_gate.errors import InputError
 from regress_gate.known.matching.facts import ScopeFacts, derive_facts
 from regress_gate.known.matching.scope import match_keys
 from regress_gate.known.matching.versions import affects, release_events
@@ -253,6 +254,12 @@ def _why_not_covered(
     if not unreviewed:
         return ""
     return f"{range_text(unreviewed)} {'was' if len(unreviewed) == 1 else 'were'} not reviewed; {reach}"
+
+
+def refuse_never_released(version: Version, releases: Mapping[Pep440, date], where: str | None = None) -> None:
+    """Raises InputError for a version that was never released, with the nearest one: a typing error."""
+    if (nearest := never_released(version, releases)) is not None:
+        raise InputError(f"vLLM {version} was never released", where=where, todo=f"the nearest release is {nearest}")
 
 
 def never_released(version: Version, releases: Mapping[Pep440, date]) -> Pep440 | None:
